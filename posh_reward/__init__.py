@@ -2,7 +2,7 @@
 
 ::
 
-    text --graph--> Description --metrics/posh--> Scores --reward--> float
+    text --graph--> Description --posh--> Scores --reward--> float
            parser    entities     questions        precision,  shaping,
            coref     attributes   judges, models   recall, f1  TRL
            rules     relations    grades, means
@@ -25,15 +25,15 @@ from posh_reward.types import Element, Scores
 
 if TYPE_CHECKING:
     from posh_reward.datasets.load_dataset import load_images, prompt
-    from posh_reward.metrics.harmonic_eval import HarmonicEval
-    from posh_reward.metrics.metric import load_metric
-    from posh_reward.metrics.posh.posh import PoSh
-    from posh_reward.metrics.prove.prove import Prove
-    from posh_reward.metrics.rubric_judge import RubricJudge
+    from posh_reward.other_metrics.harmonic_eval import HarmonicEval
+    from posh_reward.other_metrics.prove.prove import Prove
+    from posh_reward.other_metrics.rewards import HarmonicReward, RubricReward
+    from posh_reward.other_metrics.rubric_judge import RubricJudge
+    from posh_reward.pages.element_marks import explain
+    from posh_reward.posh.load_metric import load_metric
+    from posh_reward.posh.posh import PoSh
     from posh_reward.reward.shaping import Shaping
-    from posh_reward.reward.sibling_rewards import HarmonicReward, RubricReward
     from posh_reward.reward.trl import PoshReward
-    from posh_reward.study.pages.element_marks import explain
     from posh_reward.training.launch import finish, train
     from posh_reward.training.processors import load_processor
     from posh_reward.training.resume import RefuseLostWeights
@@ -67,20 +67,20 @@ __all__ = [
 ]
 
 _HOME = {
-    "HarmonicEval": "metrics.harmonic_eval",
-    "HarmonicReward": "reward.sibling_rewards",
-    "PoSh": "metrics.posh.posh",
+    "HarmonicEval": "other_metrics.harmonic_eval",
+    "HarmonicReward": "other_metrics.rewards",
+    "PoSh": "posh.posh",
     "PoshReward": "reward.trl",
-    "Prove": "metrics.prove.prove",
+    "Prove": "other_metrics.prove.prove",
     "RefuseLostWeights": "training.resume",
-    "RubricJudge": "metrics.rubric_judge",
-    "RubricReward": "reward.sibling_rewards",
+    "RubricJudge": "other_metrics.rubric_judge",
+    "RubricReward": "other_metrics.rewards",
     "Shaping": "reward.shaping",
     "StopWithCheckpoint": "training.stopping",
-    "explain": "study.pages.element_marks",
+    "explain": "pages.element_marks",
     "finish": "training.launch",
     "load_images": "datasets.load_dataset",
-    "load_metric": "metrics.metric",
+    "load_metric": "posh.load_metric",
     "load_processor": "training.processors",
     "prompt": "datasets.load_dataset",
     "train": "training.launch",
@@ -103,7 +103,7 @@ def __dir__() -> list[str]:
 
 
 def _as_html(scores: Scores) -> str:
-    from posh_reward.study.pages.element_marks import fragment
+    from posh_reward.pages.element_marks import fragment
 
     return fragment(scores)
 

@@ -24,8 +24,8 @@ from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import PROMPT, prompt
-from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
-from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
+from posh_reward.posh.check import NOT_CHECKED
+from posh_reward.posh.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.training.base_model import starting_model
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling

@@ -37,14 +37,14 @@ import torch
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import PoshError
+from posh_reward.pages.element_marks import PairCard, page
+from posh_reward.pages.model_plots import INK, PRECISION, RECALL, plain
 from posh_reward.process.child import run as child_run
 from posh_reward.process.python import python_module, python_script
-from posh_reward.study.pages.element_marks import PairCard, page
-from posh_reward.study.pages.model_plots import INK, PRECISION, RECALL, plain
-from posh_reward.study.rows.engine import Columns, TableSettings, score_table
-from posh_reward.study.rows.standings import Standing, difference, leaderboard, standings
-from posh_reward.study.rows.tables import Row, read_journal, scores_of
-from posh_reward.study.statistics import Interval
+from posh_reward.tables.engine import Columns, TableSettings, score_table
+from posh_reward.tables.standings import Standing, difference, leaderboard, standings
+from posh_reward.tables.statistics import Interval
+from posh_reward.tables.tables import Row, read_journal, scores_of
 from posh_reward.training.generation import GenerationSettings, generate
 
 if TYPE_CHECKING:

@@ -22,13 +22,13 @@ import posh_reward.training.extra  # noqa: F401
 from transformers import TrainingArguments
 from trl import ModelConfig, ScriptArguments
 
+from posh_reward.distill.answer_trainer import AnswerTrainer, AnswerTrees, read_rows
+from posh_reward.distill.question_set import SUMMARY, read_question_set
+from posh_reward.distill.ship_judge import measure_judge, save_judge, write_card
 from posh_reward.errors import ConfigError
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import label_tokens, no_token
-from posh_reward.study.judges.question_set import SUMMARY, read_question_set
 from posh_reward.training.base_model import starting_model
-from posh_reward.training.distill.answer_trainer import AnswerTrainer, AnswerTrees, read_rows
-from posh_reward.training.distill.ship_judge import measure_judge, save_judge, write_card
 from posh_reward.training.launch import (
     finish,
     model_init_kwargs,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import posh_reward.training.extra  # noqa: F401
-from posh_reward.training.distill.answer_trainer import read_rows
+from posh_reward.distill.answer_trainer import read_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Qwen3ForCausalLM

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from posh_reward.audit.reference_audit import Audit, Reference, audit
 from posh_reward.graph.reader import Reader
-from posh_reward.study.reference_audit import Audit, Reference, audit
-from posh_reward.study.statistics import bootstrap_mean
+from posh_reward.tables.statistics import bootstrap_mean
 
 Row = dict[str, Any]
 Measure = Callable[[Reference], float]

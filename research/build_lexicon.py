@@ -2,7 +2,7 @@
 
     apt-get install wordnet-base
     python -m research.build_lexicon /usr/share/wordnet \
-        posh_reward/lexicon/wordnet.zip
+        posh_reward/embedded/english/wordnet.zip
 
 Kept: single-word lemmas with their first senses and tag counts, hypernyms, neighbours (similar,
 derived, grouped synsets), antonyms, the words of each definition, and irregular forms. Left out:
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
 
-from posh_reward.lexicon.wordnet import lemmas
+from posh_reward.embedded.english.wordnet import lemmas
 
 FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 MOST_SENSES = 14

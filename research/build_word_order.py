@@ -1,6 +1,6 @@
 """Count which parts of speech follow each other, for the reward's measure of disorder.
 
-    python -m research.build_word_order ../shared/data posh_reward/lexicon/word_order.zip
+    python -m research.build_word_order ../shared/data posh_reward/embedded/english/word_order.zip
 
 Reads the training part of UD English EWT (CC BY-SA 4.0), ImageInWords (CC BY 4.0) and descriptions
 of the National Gallery of Art (CC0). The same texts give the same bytes.
@@ -18,7 +18,7 @@ from itertools import pairwise
 from math import log2
 from pathlib import Path
 
-from posh_reward.lexicon.word_order import BOUND, STEPS, UNKNOWN, tags_of
+from posh_reward.embedded.english.word_order import BOUND, STEPS, UNKNOWN, tags_of
 
 PRIOR = 5
 """Pseudo-count of pairs with independent tags that is added to each first tag's pairs."""

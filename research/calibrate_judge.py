@@ -24,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from posh_reward.metrics.posh.judges.embedded.affinity import load_weights
-from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, Weights
+from posh_reward.embedded.judge.encoder_features import load_weights
+from posh_reward.embedded.judge.features import WEIGHTS, Weights
 from posh_reward.types import KINDS, Direction, Kind, Scores
 from research.calibration.examples import FOLDS, Examples, examples
 from research.calibration.objective import Objective, fit

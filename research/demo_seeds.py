@@ -18,8 +18,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from posh_reward.study.rows.standings import POSH
-from posh_reward.study.statistics import Interval
+from posh_reward.tables.standings import POSH
+from posh_reward.tables.statistics import Interval
 from research.tables import Table
 
 Runs = Mapping[str, Any]

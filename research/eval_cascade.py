@@ -16,11 +16,12 @@ from inspect import signature
 from pathlib import Path
 from statistics import fmean
 
+from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.graph.reader import describe
-from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.judges.judge import ABSENT, VERBATIM, Cascade, Wording, wording_of
-from posh_reward.metrics.posh.posh import Rewriter, run_together
-from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.posh.batch import run_together
+from posh_reward.posh.cascade import ABSENT, VERBATIM, Cascade, Wording, wording_of
+from posh_reward.posh.names import PRESENT
+from posh_reward.posh.rewriter import Rewriter
 from posh_reward.types import Kind, Question, Verdict
 from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, load, read_golden, recorded_parse
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from posh_reward.graph.coref import Coreferencer, load_coref
+from posh_reward.graph.coreference import Coreferencer, load_coref
 from posh_reward.graph.parse import load_parser
 from tools.goldens import load, recorded_parse
 

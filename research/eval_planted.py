@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from posh_reward.attack.variants import with_articles
+from posh_reward.audit.variants import with_articles
 from posh_reward.study.agreement.localisation import TokenCounts, count_tokens
 from posh_reward.types import Direction, Element, Scores, Span
 

@@ -23,7 +23,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from posh_reward import PoSh, Shaping
-from posh_reward.attack.variants import CONTINUATIONS, EDITS
+from posh_reward.audit.variants import CONTINUATIONS, EDITS
 from posh_reward.graph.reader import Reader
 from posh_reward.reward.shaping import shape
 from posh_reward.types import Description

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
-from posh_reward.metrics.posh.aggregate import Weights, mean_score
-from posh_reward.study.rows.reading import open_rows
-from posh_reward.study.rows.tables import scores_of
+from posh_reward.posh.means import Weights, mean_score
+from posh_reward.tables.reading import open_rows
+from posh_reward.tables.tables import scores_of
 from posh_reward.types import Scores
 
 FACTORS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)

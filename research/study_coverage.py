@@ -24,7 +24,7 @@ import numpy as np
 from posh_reward.study.packets.draw import Design, draw
 from posh_reward.study.packets.study_plan import Opinions
 from posh_reward.study.packets.study_records import StudyItem
-from posh_reward.study.statistics import LEVEL, CrossedDesign, Floats, Ints, holm
+from posh_reward.tables.statistics import LEVEL, CrossedDesign, Floats, Ints, holm
 
 AXES = 3
 SHARED = 0.3

@@ -18,11 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from posh_reward.audit.reference_audit import audit
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import COLORS, HANDHELD, SIZES, Scene, caption, generate
-from posh_reward.study.reference_audit import audit
-from posh_reward.study.rows.tables import read_journal
-from posh_reward.study.statistics import bootstrap_mean
+from posh_reward.tables.statistics import bootstrap_mean
+from posh_reward.tables.tables import read_journal
 from posh_reward.training.generation import GenerationSettings
 from posh_reward.training.generation import generate as describe
 from recipes.sft import main as sft

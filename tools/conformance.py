@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.graph.reader import describe
-from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
-from posh_reward.metrics.posh.examine import Examination
-from posh_reward.metrics.posh.posh import Rewriter, run_together
-from posh_reward.metrics.posh.search import Pace
+from posh_reward.posh.batch import run_together
+from posh_reward.posh.examine import Examination
+from posh_reward.posh.means import harmonic_mean, mean_score
+from posh_reward.posh.rewriter import Rewriter
+from posh_reward.posh.search import Pace
 from posh_reward.types import SceneGraph
 from tools.goldens import (
     SIDES,

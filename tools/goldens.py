@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.metrics.posh.examine import Steps, examine
-from posh_reward.metrics.posh.questions import question, rewrite_prompt
-from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.fake_model import Recorder
+from posh_reward.posh.examine import Steps, examine
+from posh_reward.posh.search import Pace
+from posh_reward.posh.wording import question, rewrite_prompt
 from posh_reward.types import (
     Attribute,
     Clusters,

@@ -17,14 +17,16 @@ from pathlib import Path
 from zlib import crc32
 
 from posh_reward.graph.reader import describe
-from posh_reward.metrics.posh.judges.fake_judge import quoted_words, raw_phrase
-from posh_reward.metrics.posh.judges.judge import Cascade, Judge, PromptJudge
-from posh_reward.metrics.posh.posh import Rewriter, run_together
-from posh_reward.metrics.posh.questions import prompt, rewrite_prompt
-from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import verdict_of
 from posh_reward.models.model import Prompt
+from posh_reward.posh.batch import run_together
+from posh_reward.posh.cascade import Cascade
+from posh_reward.posh.fake_judge import quoted_words, raw_phrase
+from posh_reward.posh.judge import Judge, PromptJudge
+from posh_reward.posh.rewriter import Rewriter
+from posh_reward.posh.search import Pace
+from posh_reward.posh.wording import prompt, rewrite_prompt
 from posh_reward.types import Question, Reply, Verdict
 from tools.bench.prompt_log import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer

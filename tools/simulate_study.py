@@ -34,7 +34,7 @@ from posh_reward.study.packets.study_records import (
     RaterTask,
     word_spans,
 )
-from posh_reward.study.rows.tables import Row
+from posh_reward.tables.tables import Row
 
 MODELS = ("sft", "posh-tuned")
 MARK_RATES = (0.10, 0.06)  # chance that raters mark a word of each model

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from posh_reward import PoSh, Scores
-from posh_reward.study.pages.element_marks import question_about
+from posh_reward.pages.element_marks import question_about
 from posh_reward.types import Description, Direction, Element
 
 GENERATION = (

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.adapters.completion_results import framework
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.metric import check_sizes, load_metric
+from posh_reward.metrics.metric import check_sizes
+from posh_reward.posh.load_metric import load_metric
 from posh_reward.serve.client import fields_of
 from posh_reward.types import Failure
 
@@ -150,8 +151,8 @@ def application(settings: Mapping[str, Any]) -> serve.Application:
 
     def build() -> Any:
         """Make the app; called in each replica."""
-        from posh_reward.metrics.metric import load_metric
         from posh_reward.models.server.server_http import read_key
+        from posh_reward.posh.load_metric import load_metric
         from posh_reward.reward.trl import PoshReward
         from posh_reward.serve.app import create_app
         from posh_reward.serve.client import KEY

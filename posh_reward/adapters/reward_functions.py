@@ -24,8 +24,9 @@ from posh_reward.adapters.completion_results import (
     with_group_means,
 )
 from posh_reward.errors import ConfigError
+from posh_reward.reward.columns import column_of
 from posh_reward.reward.objectives import Rewards, SharedCall
-from posh_reward.reward.texts import column_of, completion_of
+from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import figure_names
 
 GROUP = "prompt_id"

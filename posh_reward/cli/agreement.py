@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from posh_reward.study.agreement.metric_scores import Measure
     from posh_reward.study.agreement.preferences import Preferences
     from posh_reward.study.agreement.ratings import TextRatings
-    from posh_reward.study.rows.tables import Row
+    from posh_reward.tables.tables import Row
 
 
 ABOUT = """\
@@ -46,7 +46,7 @@ spans [start, end), and report macro F1 over marked and unmarked tokens (paper, 
 dataset on the hub, its local copy, or a file. Baselines with spans: random; 4GramEmbed and SGEmbed
 with --encoder."""
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
-"""As in ``metrics.harmonic``, which the help does not load."""
+"""As in ``other_metrics.harmonic_eval``, which the help does not load."""
 ABSENT = {
     "harmonic_judge": None, "image": None, "label": None, "layout": None, "llm_sees": "reference",
     "paper": "none", "reference_file": None, "split": "test",
@@ -364,7 +364,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
 
         measures.append(LlmScores(load_model(flags.llm_judge), flags.llm_sees, posh.store))
     if flags.harmonic_judge is not None:
-        from posh_reward.metrics.harmonic_eval import HarmonicEval
+        from posh_reward.other_metrics.harmonic_eval import HarmonicEval
         from posh_reward.study.agreement.metric_scores import HarmonicMeasure
 
         harmonic = HarmonicEval(

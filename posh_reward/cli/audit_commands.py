@@ -18,7 +18,7 @@ from posh_reward.cli import OK, options
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
-    from posh_reward.attack.ledger import Ledger, Reward, RowText
+    from posh_reward.audit.reward_cache import Ledger, Reward, RowText
 
 ATTACK = """\
 Audit a reward before training on it, and after each change of judge or rules (docs/audit.md): what
@@ -53,12 +53,12 @@ def add_attack(command: argparse.ArgumentParser) -> None:
 
 
 def attack_reward(flags: argparse.Namespace) -> int:
-    from posh_reward.attack import audit
-    from posh_reward.attack.climb import GRAMMARS, Climb, vocabulary
-    from posh_reward.attack.ledger import BEGINS, Ledger, open_reward
-    from posh_reward.attack.variants import reader
+    from posh_reward.audit import audit
+    from posh_reward.audit.hill_climb import GRAMMARS, Climb, vocabulary
+    from posh_reward.audit.reward_cache import BEGINS, Ledger, open_reward
+    from posh_reward.audit.variants import reader
     from posh_reward.process.progress import progress_bar
-    from posh_reward.study.rows.tables import Journal
+    from posh_reward.tables.tables import Journal
     from posh_reward.types import Description
 
     if not any(flags.output.glob("paid-*.jsonl")):
@@ -149,7 +149,7 @@ def _decoded(value: object) -> object:
 
 def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
     """Read the rows that have a true text, or a list of them, in a column."""
-    from posh_reward.study.rows.reading import texts_in_row
+    from posh_reward.tables.reading import texts_in_row
 
     usable = []
     for number, row in enumerate(rows_of(name, split, column), start=1):
@@ -192,8 +192,8 @@ def add_references(command: argparse.ArgumentParser) -> None:
 
 
 def audit_references(flags: argparse.Namespace) -> int:
-    from posh_reward.study.reference_audit import audit, page
-    from posh_reward.study.rows.reading import texts_in_row
+    from posh_reward.audit.reference_audit import audit, page
+    from posh_reward.tables.reading import texts_in_row
 
     options.check_replaceable(str(flags.output) if flags.output else None)
     rows = rows_of(flags.input, flags.split, flags.reference)

@@ -12,7 +12,7 @@ from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError, safe
 
 if TYPE_CHECKING:
-    from posh_reward.study.judges.judge_runs import JudgeChoice, ScoredPair
+    from posh_reward.distill.judge_runs import JudgeChoice, ScoredPair
 
 JUDGES = "Compare judges, or collect a judge's answers for another to learn from."
 COMPARE = """\
@@ -91,9 +91,9 @@ def _add_metric(command: argparse.ArgumentParser) -> options.Add:
 
 
 def compare(flags: argparse.Namespace) -> int:
-    from posh_reward.study.judges.judge_report import as_json, judge_report, terminal_text
-    from posh_reward.study.judges.judge_runs import RunSettings, judge_choice, run_judges
-    from posh_reward.study.rows.tables import check_apart
+    from posh_reward.distill.judge_report import as_json, judge_report, terminal_text
+    from posh_reward.distill.judge_runs import RunSettings, judge_choice, run_judges
+    from posh_reward.tables.tables import check_apart
 
     choices = list(map(judge_choice, flags.judges))
     figures = None if flags.json in (None, "-") else Path(flags.json)
@@ -117,7 +117,7 @@ def compare(flags: argparse.Namespace) -> int:
 
 def answers_beside(figures: Path | None, choices: Sequence[JudgeChoice]) -> Path | None:
     """Choose a file for language models' answers if there is no --store; None without any."""
-    from posh_reward.metrics.posh.judges.judge import engine_settings
+    from posh_reward.posh.load_judge import engine_settings
 
     if not any(engine_settings(choice.judge, "judge") for choice in choices):
         return None
@@ -128,9 +128,9 @@ def answers_beside(figures: Path | None, choices: Sequence[JudgeChoice]) -> Path
 
 
 def collect(flags: argparse.Namespace) -> int:
-    from posh_reward.study.judges import question_set
-    from posh_reward.study.judges.judge_runs import RunSettings, judge_choice
-    from posh_reward.study.rows.tables import require_parquet
+    from posh_reward.distill import question_set
+    from posh_reward.distill.judge_runs import RunSettings, judge_choice
+    from posh_reward.tables.tables import require_parquet
 
     require_parquet()
     settings = RunSettings(flags.parser, flags.coref, flags.store, flags.batch, quiet=flags.quiet)
@@ -150,8 +150,8 @@ def collect(flags: argparse.Namespace) -> int:
 
 def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
     """Return the table's distinct pairs; print how many rows are left out."""
-    from posh_reward.lexicon.wordnet import is_english
-    from posh_reward.study.judges.judge_runs import ScoredPair
+    from posh_reward.distill.judge_runs import ScoredPair
+    from posh_reward.embedded.english.wordnet import is_english
 
     rows = _text_rows(flags)
     pairs = [ScoredPair(*row) for row in rows if all(map(_is_text, row))]
@@ -172,7 +172,7 @@ def pairs_of(flags: argparse.Namespace) -> list[ScoredPair]:
 
 def _text_rows(flags: argparse.Namespace) -> list[tuple[Any, ...]]:
     from posh_reward.metrics.metric import read_reference
-    from posh_reward.study.rows.engine import Columns, TableSettings, open_items
+    from posh_reward.tables.engine import Columns, TableSettings, open_items
 
     texts = {"generation": flags.generation or None, "reference": flags.reference}
     columns = Columns(texts, numbered=True)  # a question's row is known by its texts

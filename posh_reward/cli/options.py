@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.cli import EXITS, OK, HelpFormatter
 from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError
-from posh_reward.metrics.metric import MetricSettings, load_metric, metric_flags
+from posh_reward.posh.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.process.locks import whole_file
 from posh_reward.settings import brief, brief_list, trust_settings
-from posh_reward.study.rows import tables
+from posh_reward.tables import tables
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.posh.posh import PoSh
+    from posh_reward.posh.posh import PoSh
     from posh_reward.provenance import Origins
-    from posh_reward.study.rows.dataset_images import DatasetImages
-    from posh_reward.study.rows.engine import TableSettings
-    from posh_reward.study.rows.item_ids import ItemIds
-    from posh_reward.study.rows.references import ReferenceFile
+    from posh_reward.tables.dataset_images import DatasetImages
+    from posh_reward.tables.engine import TableSettings
+    from posh_reward.tables.item_ids import ItemIds
+    from posh_reward.tables.references import ReferenceFile
 
 
 Add = Callable[..., argparse.Action]
@@ -110,7 +110,7 @@ def add_running(command: argparse.ArgumentParser, rows: str, batch: int | None =
 
 
 def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -> TableSettings:
-    from posh_reward.study.rows.engine import Columns, TableSettings
+    from posh_reward.tables.engine import Columns, TableSettings
 
     columns = Columns(texts, flags.id, flags.model, flags.image, flags.number_rows)
     return TableSettings(
@@ -131,7 +131,7 @@ def add_reference_file(add: Add) -> None:
 
 
 def reference_file(flags: argparse.Namespace) -> ReferenceFile | None:
-    from posh_reward.study.rows.references import ReferenceFile
+    from posh_reward.tables.references import ReferenceFile
 
     if getattr(flags, "references", None) is None:
         return None
@@ -246,7 +246,7 @@ def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
     if not flags.dataset:
         return None
     from posh_reward.datasets.load_dataset import load_images
-    from posh_reward.study.rows.dataset_images import DatasetImages
+    from posh_reward.tables.dataset_images import DatasetImages
 
     return DatasetImages(
         load_images(flags.dataset, flags.split, flags.dataset_reference), flags.dataset

@@ -16,9 +16,9 @@ from posh_reward.errors import InputError, MissingDependencyError, install, on_o
 if TYPE_CHECKING:
     from posh_reward.study.packets.rater_answers import AnswerCollection
     from posh_reward.study.packets.study_records import PacketKey, RaterTexts
-    from posh_reward.study.rows.engine import Columns
-    from posh_reward.study.rows.references import ReferenceFile
-    from posh_reward.study.rows.tables import Row
+    from posh_reward.tables.engine import Columns
+    from posh_reward.tables.references import ReferenceFile
+    from posh_reward.tables.tables import Row
 
 
 READ = """\
@@ -52,7 +52,7 @@ def add_read(command: argparse.ArgumentParser) -> None:
 
 def read(flags: argparse.Namespace) -> int:
     from posh_reward.study.packets import rater_answers, results, results_page
-    from posh_reward.study.rows import tables
+    from posh_reward.tables import tables
 
     for output in filter(None, (flags.output, flags.json, flags.page)):
         tables.check_apart(flags.key, output)
@@ -227,8 +227,8 @@ def make(flags: argparse.Namespace) -> int:
     from itertools import chain
 
     from posh_reward.study.packets import draw, make
-    from posh_reward.study.rows.engine import Columns
-    from posh_reward.study.rows.reading import name_models
+    from posh_reward.tables.engine import Columns
+    from posh_reward.tables.reading import name_models
 
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
     reference = None if flags.no_reference else flags.reference
@@ -275,9 +275,9 @@ def _rows(
     joined: ReferenceFile | None,
     model: str | None,
 ) -> Iterator[Row]:
-    from posh_reward.study.rows.engine import check_column
-    from posh_reward.study.rows.reading import open_rows, with_model
-    from posh_reward.study.rows.tables import display_name
+    from posh_reward.tables.engine import check_column
+    from posh_reward.tables.reading import open_rows, with_model
+    from posh_reward.tables.tables import display_name
 
     images = {} if flags.no_images else {"image": columns.image}
     texts = {name: column for name, column in columns.texts.items() if column}

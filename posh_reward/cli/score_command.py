@@ -20,11 +20,11 @@ from posh_reward.errors import InputError
 from posh_reward.settings import UNCHECKED
 
 if TYPE_CHECKING:
-    from posh_reward.metrics.posh.posh import PoSh
-    from posh_reward.study.pages.report_page import ReportContents
-    from posh_reward.study.rows.engine import Metric
-    from posh_reward.study.rows.standings import Tally
-    from posh_reward.study.rows.tables import Row
+    from posh_reward.pages.report_page import ReportContents
+    from posh_reward.posh.posh import PoSh
+    from posh_reward.tables.engine import Metric
+    from posh_reward.tables.standings import Tally
+    from posh_reward.tables.tables import Row
 
 
 SCORE = f"""\
@@ -89,8 +89,8 @@ def score(flags: argparse.Namespace) -> int:
     metric = _metric_of_table(flags, posh)
     if flags.batch is None and not posh.asks_models:
         settings = replace(settings, batch=options.BATCH_ROWS * posh.processes)
-    from posh_reward.metrics.posh.judges.judge import check_judge
-    from posh_reward.study.rows.engine import CLEANED, score_table
+    from posh_reward.posh.check import check_judge
+    from posh_reward.tables.engine import CLEANED, score_table
 
     tally = score_table(
         metric, flags.input, flags.output, settings, elements=flags.elements,
@@ -114,15 +114,15 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Metric:
         return posh
     if not posh.wants_images:
         raise InputError("only a witness looks at --dataset: add --witness, or leave it out")
-    from posh_reward.study.rows.dataset_images import MetricWithDataset
+    from posh_reward.tables.dataset_images import MetricWithDataset
 
     return MetricWithDataset(posh, dataset)
 
 
 def explain(flags: argparse.Namespace) -> int:
-    from posh_reward.metrics.metric import row_of
-    from posh_reward.study.pages import element_marks
-    from posh_reward.study.rows.standings import POSH
+    from posh_reward.metrics.records import row_of
+    from posh_reward.pages import element_marks
+    from posh_reward.tables.standings import POSH
 
     texts = [flags.generation, flags.reference]
     if texts == ["@-", "@-"]:
@@ -184,14 +184,14 @@ def add_report(command: argparse.ArgumentParser) -> None:
 
 
 def report(flags: argparse.Namespace) -> int:
-    from posh_reward.metrics.metric import metric_of
+    from posh_reward.metrics.records import metric_of
+    from posh_reward.other_metrics.page import SIBLINGS, sibling_page
+    from posh_reward.pages.html import Thumbnails
+    from posh_reward.pages.model_plots import require_matplotlib
+    from posh_reward.pages.report_page import contents_of
     from posh_reward.provenance import Origins
-    from posh_reward.study.pages.html import Thumbnails
-    from posh_reward.study.pages.model_plots import require_matplotlib
-    from posh_reward.study.pages.report_page import contents_of
-    from posh_reward.study.pages.sibling_page import SIBLINGS, sibling_page
-    from posh_reward.study.rows.item_ids import ItemIds
-    from posh_reward.study.rows.tables import STANDARD, check_apart, standard_output
+    from posh_reward.tables.item_ids import ItemIds
+    from posh_reward.tables.tables import STANDARD, check_apart, standard_output
 
     for name in flags.scores:
         check_apart(name, flags.output)
@@ -230,7 +230,7 @@ def report(flags: argparse.Namespace) -> int:
 @contextmanager
 def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
     from posh_reward.process.progress import progress_bar
-    from posh_reward.study.rows.reading import open_tables
+    from posh_reward.tables.reading import open_tables
 
     with (
         open_tables(flags.scores, flags.format, flags.delimiter) as rows,
@@ -241,9 +241,9 @@ def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
 
 def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     """Return the page about POSH's scores; print a comparison of models and save their plots."""
-    from posh_reward.study.pages.element_marks import TITLE
-    from posh_reward.study.pages.report_page import report_page
-    from posh_reward.study.rows.standings import baseline_of, best_first, gains_table, leaderboard
+    from posh_reward.pages.element_marks import TITLE
+    from posh_reward.pages.report_page import report_page
+    from posh_reward.tables.standings import baseline_of, best_first, gains_table, leaderboard
 
     baseline = baseline_of(contents.models, flags.against)
     options.check_shared_ids(contents.ids, baseline, allowed=flags.allow_differences)
@@ -260,7 +260,7 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
 
 def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
     """Return (caption, SVG) of each plot if there are several models; save plots to ``folder``."""
-    from posh_reward.study.pages.model_plots import draw, model_plots, save_plots
+    from posh_reward.pages.model_plots import draw, model_plots, save_plots
 
     several = len(tally.models) > 1 and find_spec("matplotlib") is not None
     plots = model_plots(tally) if several or folder else []

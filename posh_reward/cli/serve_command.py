@@ -118,7 +118,7 @@ def server_socket(host: str, port: int) -> socket.socket:
 
 
 def _reward(flags: argparse.Namespace) -> PoshReward:
-    from posh_reward.metrics.metric import metric_flags, read_metric
+    from posh_reward.posh.load_metric import metric_flags, read_metric
     from posh_reward.reward.instance import make_reward
     from posh_reward.settings import check_settings, read_settings
 

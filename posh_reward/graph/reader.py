@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, PoshError
 from posh_reward.graph.components import read_syntax
-from posh_reward.graph.coref import Coreferencer, load_coref
+from posh_reward.graph.coreference import Coreferencer, load_coref
 from posh_reward.graph.entities import (
     actions,
     attributes,

@@ -1,1 +1,1 @@
-"""Texts (and images) -> scores. Metrics are siblings: none imports another."""
+"""Parts that all metrics share."""

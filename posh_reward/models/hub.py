@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +16,8 @@ ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
 FINGERPRINT, COMMIT = 16, 40  # characters
 SAMPLE_BYTES = 1 << 12  # hashed of the beginning, the middle and the end of each tensor or image
 UNKNOWN = "unknown"
+MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
+"""Patterns of the files that a model consists of."""
 MERGED = "started_from"
 """Beginning of the name of the folder in a run's own that has the model it began from, merged."""
 
@@ -57,6 +59,16 @@ def is_complete(file: Path) -> bool:
         except SafetensorError:
             return False
     return True
+
+
+def lacking_file(folder: Path, files: Iterable[str] = MODEL_FILES[1:]) -> str | None:
+    """Name what a model's folder lacks: a pattern without a file, or a missing or torn shard."""
+    names = [name for name in files if not any(folder.glob(name))]
+    for index in folder.glob("*.index.json"):
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        names += sorted(shard for shard in shards if not (folder / shard).exists())
+    names += [file.name for file in folder.glob("*.safetensors") if not is_complete(file)]
+    return names[0] if names else None
 
 
 def model_type(config: Path) -> str:

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.metric import load_metric
+from posh_reward.posh.load_metric import load_metric
 from posh_reward.reward.objectives import Rewards
 from posh_reward.reward.shaping import AXES, Shaping
 from posh_reward.reward.trl import PoshReward

@@ -13,23 +13,16 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
+from posh_reward.embedded.english.word_forms import lacks
+from posh_reward.embedded.english.word_order import disorder
+from posh_reward.embedded.english.wordnet import is_english
 from posh_reward.errors import ConfigError
-from posh_reward.lexicon.function_words import LIGHT, UNSPECIFIC
-from posh_reward.lexicon.word_order import disorder
-from posh_reward.lexicon.wordnet import is_english
-from posh_reward.metrics.posh.aggregate import (
-    EQUAL,
-    SENTENCE,
-    WORD,
-    Weights,
-    lacks,
-    length_ratio,
-    loose_words,
-    mean_score,
-)
-from posh_reward.metrics.posh.examine import SUPPORTED
+from posh_reward.posh.examine import SUPPORTED
+from posh_reward.posh.loose_words import SENTENCE, loose_words
+from posh_reward.posh.means import EQUAL, Weights, length_ratio, mean_score
 from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, WORST_SCORE, Element, Scores
+from posh_reward.words import CONTENT_WORD, LIGHT, UNSPECIFIC
 
 AXES = ("precision", "recall")
 REWARD_VERSION = 11
@@ -94,7 +87,7 @@ class Shaping:
     """Weight of a loose word in precision, relative to an element. Loose words are content words
     outside all elements; those not in the reference, beyond people's usual few, are mistakes."""
     disorder_limit: float = 0.15
-    """Disorder of words, in bits per word (``lexicon.word_order``), with the worst reward. People's
+    """Disorder of words, in bits per word (``embedded.english.word_order``), with the worst reward. People's
     texts have 0, shuffled ones 0.5, keywords 0.4 or more. 0 turns it off."""
     image_cap: float = SUPPORTED
     """Maximum grade, 1 to 5, from a witness's look at the image; 5 is no cap. Without a cap, texts
@@ -211,7 +204,9 @@ def _foreign_things(scores: Scores) -> int:
         return 0
     foreign: Counter[int] = Counter()
     for thing, places in things:
-        words = [word for word in WORD.findall(thing.text) if word.lower() not in UNSPECIFIC]
+        words = [
+            word for word in CONTENT_WORD.findall(thing.text) if word.lower() not in UNSPECIFIC
+        ]
         if places and words and all(lacks(scores.reference, word) for word in words):
             foreign[min(places)] += 1
     return sum(max(0, count - FOREIGN_THINGS * claims[at]) for at, count in foreign.items())

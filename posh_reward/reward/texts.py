@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from posh_reward.errors import InputError
-from posh_reward.lexicon.function_words import UNSPECIFIC
-from posh_reward.lexicon.wordnet import KNOWN_SHARE, is_english, known_share, words
 from posh_reward.markup import ADDRESS, BULLET, EMPHASIS, LINK, ROW, RULE, TAG
-from posh_reward.reward.run_ons import recast
 from posh_reward.text_values import content_text, read_notation, read_texts
 from posh_reward.types import Failure
+from posh_reward.words import UNSPECIFIC, find_words
 
 THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -101,9 +97,11 @@ def says_nothing(text: str, reference: str) -> bool:
 
     Gibberish is a lack of English words, so it is found only if the reference is English.
     """
+    from posh_reward.embedded.english.wordnet import KNOWN_SHARE, is_english, known_share
+
     if is_blank(text):
         return True
-    reference_words = frozenset(words(reference))
+    reference_words = frozenset(find_words(reference))
     gibberish = known_share(INVISIBLE.sub("", text), reference_words) < KNOWN_SHARE
     return gibberish and is_english(reference)
 
@@ -115,49 +113,9 @@ def is_blank(text: str) -> bool:
 
 def repeated_share(text: str) -> float:
     """Share of four-word sequences that occurred earlier in the text; 0 if it is shorter."""
-    parts = words(text)
+    parts = find_words(text)
     grams = [tuple(parts[i : i + GRAM]) for i in range(len(parts) - GRAM + 1)]
     return 1 - len(set(grams)) / len(grams) if grams else 0.0
-
-
-def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str) -> list[Any]:
-    """Return a column that a reward needs."""
-    if name not in columns:
-        names = ", ".join(sorted(columns)) or "none"
-        raise InputError(
-            f"no column {name!r} reached the reward (columns: {names}): name it with {setting}, "
-            "and keep it in the dataset (remove_unused_columns=False)"
-        )
-    values = list(columns[name])
-    if len(values) != expected:
-        raise InputError(
-            f"{expected} completions but {len(values)} values in column {name!r}: pass one value "
-            "per completion"
-        )
-    return values
-
-
-def image_column_of(columns: Mapping[str, Any], expected: int, name: str | None) -> list[Any]:
-    """Return one value per completion for ``prompt_images.image_of``.
-
-    TRL reads a column ``images``, with a list in each row, or else ``image``, with one image
-    (``grpo_trainer.py:2400``), and passes either on as it is; ``name`` is another column. A list of
-    one image becomes that image; a longer one stays, and ``image_of`` refuses it.
-    """
-    column = name or next((each for each in ("images", "image") if each in columns), None)
-    if column is None:
-        raise InputError(
-            f"no column of images reached the reward (columns: {', '.join(sorted(columns))}): call "
-            "it image or images, or name it with image_column, and keep it in the dataset "
-            "(remove_unused_columns=False)"
-        )
-    return [_only(each) for each in column_of(columns, column, expected, "image_column")]
-
-
-def _only(value: Any) -> Any:
-    if isinstance(value, list | tuple) and len(value) < 2:
-        return value[0] if value else None
-    return value
 
 
 FRAME = re.compile(r"\A\s*(?:array)?[\s\[{(]+")
@@ -214,8 +172,9 @@ ROLES = (
 """Labels that any judge's template may have, besides those of our prompts."""
 NUMBER = r"[\s#(\[]{0,9}(?:\d{1,3}|one|two|three|four|five)?[\s)\]]{0,9}"
 UNPRECEDED = r"(?<![A-Za-z,]\s)"
-PROMPTS = ("posh", "harmonic", "rubric")
-"""Metrics with rewards: the labels of all are blanked, since one text may be scored by several."""
+PROMPTS = ("posh/prompts", "other_metrics/harmonic/prompts", "other_metrics/rubric/prompts")
+"""Prompts of the metrics with rewards. The labels of all are blanked, since several metrics may
+score one text."""
 LOOKALIKES = str.maketrans(
     "\u0410\u0412\u0415\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0405"
     "\u0430\u0435\u0456\u0458\u043e\u0440\u0441\u0443\u0445\u0455"
@@ -242,6 +201,8 @@ def clean(text: str) -> str:
 
 def unmarked(text: str) -> str:
     """Blank Markdown, HTML and special tokens; cells of tables become lines."""
+    from posh_reward.embedded.english.run_ons import recast
+
     text = TAG.sub(_blank, text)
     text = ADDRESS.sub(_blank, LINK.sub(_keep, text))
     text = ROW.sub(lambda row: _blank(row) if RULE.match(row[0]) else _cells(row), text)
@@ -374,9 +335,9 @@ def labels() -> re.Pattern[str]:
 
 def templates() -> list[str]:
     """Return the texts of all prompts that ship."""
-    metrics = resources.files("posh_reward.metrics")
+    package = resources.files("posh_reward")
     return [
         file.read_text(encoding="utf-8")
-        for metric in PROMPTS
-        for file in sorted((metrics / metric / "prompts").iterdir(), key=lambda file: file.name)
+        for folder in PROMPTS
+        for file in sorted((package / folder).iterdir(), key=lambda file: file.name)
     ]

@@ -14,13 +14,12 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
-from posh_reward.lexicon.wordnet import is_english
 from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
-from posh_reward.metrics.posh.judges.judge import PoshLike, check_judge
-from posh_reward.metrics.posh.posh import PoSh
+from posh_reward.posh.posh import PoSh
+from posh_reward.reward.columns import column_of, image_column_of
 from posh_reward.reward.objectives import Rewards, check_shared, together, trainer_of
 from posh_reward.reward.shaping import (
     AXES,
@@ -31,15 +30,12 @@ from posh_reward.reward.shaping import (
     shape,
     shape_axes,
 )
-from posh_reward.reward.texts import (
-    clean_completion,
-    clean_reference,
-    column_of,
-    image_column_of,
-    repeated_share,
-)
+from posh_reward.reward.texts import clean_completion, clean_reference, repeated_share
 from posh_reward.settings import brief
 from posh_reward.types import Failure, Scores, Usage
+
+if TYPE_CHECKING:
+    from posh_reward.posh.check import PoshLike
 
 logger = logging.getLogger(__name__)
 
@@ -434,6 +430,8 @@ class PoshReward(MetricReward[Scores]):
         Raises:
             JudgeError: as ``check_judge``.
         """
+        from posh_reward.posh.check import check_judge
+
         if isinstance(self.metric, PoSh):
             self.metric.start()
         check_judge(self.metric)
@@ -446,6 +444,8 @@ class PoshReward(MetricReward[Scores]):
         return references, image_column_of(columns, expected, self.image_column)
 
     def _warn_of_language(self, which: str, texts: Sequence[object], share: float) -> None:
+        from posh_reward.embedded.english.wordnet import is_english
+
         # Scores of texts that are not English mean nothing: say so once.
         if which in self._warned:
             return

@@ -39,8 +39,9 @@ from posh_reward.errors import (
     on_one_line,
     shortened,
 )
-from posh_reward.metrics.metric import package_version, record_class, records_adapter
-from posh_reward.metrics.posh.aggregate import Weights
+from posh_reward.metrics.metric import package_version
+from posh_reward.metrics.records import record_class, records_adapter
+from posh_reward.posh.means import Weights
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, figure_columns
 from posh_reward.serve.client import MetricInfo, fields_of
@@ -148,7 +149,7 @@ def create_app(
     """Make an ASGI app that serves a metric and, to trainers, its reward.
 
     Args:
-        metric: one of those in ``metrics.metric.RECORDS``; concurrent requests share its calls.
+        metric: one of those in ``metrics.records.RECORDS``; concurrent requests share its calls.
         reward: made from this ``metric``; needs only texts and references.
         key: expected in requests; None: no key needed.
         fallback: reward of a completion that could not be judged, since trainers need a number;

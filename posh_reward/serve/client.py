@@ -15,16 +15,11 @@ from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError, MissingDependencyError
-from posh_reward.metrics.metric import (
-    as_lists,
-    check_lengths,
-    check_sizes,
-    read_scores,
-    record_class,
-)
-from posh_reward.metrics.posh import aggregate
+from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes
+from posh_reward.metrics.records import read_scores, record_class
 from posh_reward.models.prompt_images import image_of, png_base64
 from posh_reward.models.server import server_http
+from posh_reward.posh import means as aggregate
 from posh_reward.text_values import read_texts
 from posh_reward.types import Failure, Scores, Usage
 

@@ -26,8 +26,8 @@ from posh_reward.run_record import RUN_FILE, UNCHECKED, RunRecord, read_run
 from posh_reward.study.packets.make import digest, read_key
 from posh_reward.study.packets.rater_answers import sheets_in
 from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey
-from posh_reward.study.rows.reading import open_rows
-from posh_reward.study.rows.tables import ENDINGS, Row
+from posh_reward.tables.reading import open_rows
+from posh_reward.tables.tables import ENDINGS, Row
 
 KEY_ENDING = ".key.json"
 MANIFEST = "manifest.json"

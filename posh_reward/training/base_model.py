@@ -15,11 +15,17 @@ from typing import Any
 
 from posh_reward.datasets.load_dataset import check_name_of_hub
 from posh_reward.errors import ConfigError
-from posh_reward.models.hub import MERGED, UNKNOWN, adapter_base, identity, weights_fingerprint
+from posh_reward.models.hub import (
+    MERGED,
+    UNKNOWN,
+    adapter_base,
+    identity,
+    lacking_file,
+    weights_fingerprint,
+)
 from posh_reward.process.child import run
 from posh_reward.process.python import python_module
 from posh_reward.run_record import read_run
-from posh_reward.training.fetch import lacking_file
 from posh_reward.training.processors import load_processor
 
 LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")

@@ -5,9 +5,8 @@ Afterwards the run works with ``HF_HUB_OFFLINE=1``, on a node without network.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
@@ -16,15 +15,14 @@ from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import check_dataset, check_name_of_hub, is_drawn
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install
-from posh_reward.graph.coref.maverick import PAPER_WEIGHTS, default_env, make_env, python_of
-from posh_reward.metrics.metric import read_metric
-from posh_reward.metrics.posh.judges.judge import engine_settings
-from posh_reward.models.hub import is_complete
+from posh_reward.graph.maverick import PAPER_WEIGHTS, default_env, make_env, python_of
+from posh_reward.models.hub import MODEL_FILES, lacking_file
+from posh_reward.posh.load_judge import engine_settings
+from posh_reward.posh.load_metric import read_metric
 from posh_reward.process.child import run
 from posh_reward.process.python import python_module
 from posh_reward.settings import read_settings
 
-MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
 MODEL_EXTRAS = ("*.json", "*.txt", "*.jinja", "*.model")
 MAVERICK_ENCODER = "microsoft/deberta-v3-large"
 """Encoder that Maverick loads from the hub, in addition to its own weights."""
@@ -152,16 +150,6 @@ def local_folder(asset: Asset) -> Path | None:
     except (OSError, ValueError):  # LocalEntryNotFoundError, or a name that no repository can have
         return None
     return folder if lacking_file(folder, asset.files) is None else None
-
-
-def lacking_file(folder: Path, files: Iterable[str] = MODEL_FILES[1:]) -> str | None:
-    """Name what a model's folder lacks: a pattern without a file, or a missing or torn shard."""
-    names = [name for name in files if not any(folder.glob(name))]
-    for index in folder.glob("*.index.json"):
-        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        names += sorted(shard for shard in shards if not (folder / shard).exists())
-    names += [file.name for file in folder.glob("*.safetensors") if not is_complete(file)]
-    return names[0] if names else None
 
 
 def fetch(asset: Asset) -> None:

@@ -14,10 +14,10 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.metric import metric_flags, read_metric
-from posh_reward.metrics.posh.judges.judge import engine_settings
-from posh_reward.metrics.posh.workers import MOST_PROCESSES, worker_gib
 from posh_reward.models.prompt_images import TOKEN_PIXELS
+from posh_reward.posh.load_judge import engine_settings
+from posh_reward.posh.load_metric import metric_flags, read_metric
+from posh_reward.posh.workers import MOST_PROCESSES, worker_gib
 from posh_reward.training.base_model import base_of
 from posh_reward.training.run_settings import Processes, prompt_tokens
 

@@ -32,9 +32,9 @@ from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import ORIGIN, Origin, Origins, prompt_digest
 from posh_reward.run_record import read_run
 from posh_reward.settings import brief_list
-from posh_reward.study.rows.dataset_images import OTHER_IMAGES
-from posh_reward.study.rows.item_ids import ItemIds
-from posh_reward.study.rows.tables import Journal
+from posh_reward.tables.dataset_images import OTHER_IMAGES
+from posh_reward.tables.item_ids import ItemIds
+from posh_reward.tables.tables import Journal
 from posh_reward.training.base_model import base_of
 from posh_reward.training.launch import learned_prompt, warn_of_other_prompt
 from posh_reward.training.processors import load_processor, sizes_of

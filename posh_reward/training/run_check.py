@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.datasets import load_dataset
+from posh_reward.distill.question_set import read_question_set
 from posh_reward.errors import (
     ConfigError,
     JudgeError,
@@ -22,10 +23,9 @@ from posh_reward.errors import (
     installed,
     safe,
 )
-from posh_reward.graph.coref.maverick import setup_command
-from posh_reward.metrics.metric import load_metric
-from posh_reward.metrics.posh.judges.judge import engine_settings
-from posh_reward.study.judges.question_set import read_question_set
+from posh_reward.graph.maverick import setup_command
+from posh_reward.posh.load_judge import engine_settings
+from posh_reward.posh.load_metric import load_metric
 from posh_reward.training import run_settings
 from posh_reward.training.base_model import base_of
 from posh_reward.training.fetch import Asset, graph_assets, is_here

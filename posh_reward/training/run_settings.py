@@ -17,9 +17,9 @@ from trl import TrlParser
 
 from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.errors import ConfigError, PoshError, on_one_line
-from posh_reward.metrics.metric import metric_flags, read_metric
-from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
 from posh_reward.models.prompt_images import TOKEN_PIXELS
+from posh_reward.posh.check import NOT_CHECKED
+from posh_reward.posh.load_metric import metric_flags, read_metric
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.trl import FailureLimit

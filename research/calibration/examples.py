@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posh_reward.attack.variants import CONTINUATIONS
+from posh_reward.audit.variants import CONTINUATIONS
+from posh_reward.embedded.english.word_classes import PREPOSITIONS, words_of
 from posh_reward.graph.reader import Reader
-from posh_reward.lexicon.function_words import FUNCTION_WORDS, PREPOSITIONS, words_of
 from posh_reward.types import Description, Span
+from posh_reward.words import FUNCTION_WORDS
 from research.calibration import people as sets
 from research.calibration.people import Pair, Ratings
 from research.calibration.perturb import falsify
@@ -104,7 +105,7 @@ def examples(folder: Path, sample: int | None = None, most: int = MOST) -> Examp
 
 
 FALSE = ("everything wrong but the nouns", "nouns in order, false verbs, one sentence")
-"""Continuations (``attack/variants.py``) that nothing should be paid for."""
+"""Continuations (``audit/variants.py``) that nothing should be paid for."""
 VAGUE = (
     "There are a covering, an item, a surface, a structure, light, a line, a covering, clothing, "
     "furniture, a container, something tall, a garment, a part, a person, an animal, an area, "

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from posh_reward.metrics.posh.judges.embedded.evidence import Weights
+from posh_reward.embedded.judge.features import Weights
 from posh_reward.types import KINDS, Kind
 from research.calibration.examples import Examples
 from research.calibration.questions import Answers, Floats, Ints, Questions, answers

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posh_reward.metrics.metric import joined_references
-from posh_reward.study.statistics import kendall, pearson
+from posh_reward.tables.statistics import kendall, pearson
 
 SIDES = ("precision", "recall", "f1")
 AT_ONCE = 128

@@ -1,6 +1,6 @@
 """Captions of which one detail is changed, as pairs of a true and a false one, by kind.
 
-Whole texts are made false by ``posh_reward.attack.variants``.
+Whole texts are made false by ``posh_reward.audit.variants``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 
-from posh_reward.attack.variants import PLACES, VERBS, inflected, rewritten
-from posh_reward.lexicon.function_words import PREPOSITIONS, agreement
-from posh_reward.lexicon.likeness import UNITS, likeness
-from posh_reward.lexicon.meaning import is_concrete, is_plural
+from posh_reward.audit.variants import PLACES, VERBS, inflected, rewritten
+from posh_reward.embedded.english.likeness import UNITS, likeness
+from posh_reward.embedded.english.meaning import is_concrete, is_plural
+from posh_reward.embedded.english.word_classes import PREPOSITIONS, agreement
 from posh_reward.types import Description, Token
 
 Sort = tuple[str, bool]

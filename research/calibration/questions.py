@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.judges.embedded.affinity import fact_names
-from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS, overrule
-from posh_reward.metrics.posh.judges.embedded.joining import Facts
+from posh_reward.embedded.judge import EmbeddedJudge
+from posh_reward.embedded.judge.encoder_features import fact_names
+from posh_reward.embedded.judge.features import WEIGHTS, overrule
+from posh_reward.embedded.judge.relation_features import Facts
 from posh_reward.models.encoders import EncodeTokens, load_token_encoder
 from posh_reward.types import (
     KINDS,

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from posh_reward import PoSh
-from posh_reward.study.rows.tables import read_journal
+from posh_reward.tables.tables import read_journal
 from research.compare_rewards import pays, report, runs
 from research.tables import write_between
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import Interval, paired_difference
+from posh_reward.tables.statistics import Interval, paired_difference
+from posh_reward.tables.tables import Row
 from research.compare_rewards.runs import AXES, FIGURES, Run
 from research.tables import Table
 

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.examine import SUPPORTED
-from posh_reward.metrics.posh.judges.judge import Judge
 from posh_reward.models.fake_model import verdict_of
-from posh_reward.study.rows.engine import Columns, TableSettings, score_table
-from posh_reward.study.rows.standings import difference, standings
-from posh_reward.study.rows.tables import Row, read_journal
-from posh_reward.study.statistics import paired_difference
+from posh_reward.posh.examine import SUPPORTED
+from posh_reward.posh.judge import Judge
+from posh_reward.tables.engine import Columns, TableSettings, score_table
+from posh_reward.tables.standings import difference, standings
+from posh_reward.tables.statistics import paired_difference
+from posh_reward.tables.tables import Row, read_journal
 from posh_reward.training.generation import GenerationSettings, generate
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
 from research.child_run import run_logged

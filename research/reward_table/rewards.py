@@ -18,9 +18,9 @@ from tempfile import mkdtemp
 from typing import Any
 from zipfile import ZipFile
 
+from posh_reward.embedded.english.likeness import likeness
+from posh_reward.embedded.english.meaning import Term
 from posh_reward.graph.reader import Reader
-from posh_reward.lexicon.likeness import likeness
-from posh_reward.lexicon.meaning import Term
 from posh_reward.types import Description
 
 Texts = Sequence[str]

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
-from posh_reward.metrics.rubric_judge import load_rubric
-from posh_reward.study.statistics import Floats
+from posh_reward.other_metrics.rubric_judge import load_rubric
+from posh_reward.tables.statistics import Floats
 from research.tables import write_between
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, leaky_relu
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from posh_reward.graph.parse import LAYERS, ROWS, Parameters, feature_rows
+from posh_reward.embedded.parser import LAYERS, ROWS, Parameters, feature_rows
 from research.train_parser.conllu import ROOT, Word
 
 WIDTHS = {"word": 100, "prefix": 32, "suffix2": 32, "suffix3": 48, "suffix4": 48, "shape": 24}

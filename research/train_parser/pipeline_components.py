@@ -13,7 +13,8 @@ from spacy.training import Example
 from spacy.util import fix_random_seed, minibatch
 from thinc.api import Adam
 
-from posh_reward.graph.parse import RULES, TableLemmatizer, feature_rows, lemma
+from posh_reward.embedded.lemmatizer import RULES, TableLemmatizer, lemma
+from posh_reward.embedded.parser import feature_rows
 from research.train_parser.conllu import Word
 from research.train_parser.documents import bare
 from research.train_parser.network import Network, TrainingRow, padded_rows

@@ -1,7 +1,7 @@
 """Train the embedded pipeline from the treebanks, in one command.
 
     OMP_NUM_THREADS=1 python -m research.train_parser.train ../shared/data \
-        posh_reward/graph/embedded/pipeline
+        posh_reward/embedded/pipeline
 
 Reads UD English EWT (train; dev for the printed figures) and PUD, converts them to ClearNLP labels
 on spaCy's tokens, adds generated museum sentences, trains the sentence splitter (spaCy) and the
@@ -23,7 +23,8 @@ import spacy
 import torch
 from spacy.language import Language
 
-from posh_reward.graph.parse import BiaffineParser, Parameters, TableLemmatizer
+from posh_reward.embedded.lemmatizer import TableLemmatizer
+from posh_reward.embedded.parser import BiaffineParser, Parameters
 from research.train_parser.conllu import Tree
 from research.train_parser.documents import as_doc, group_documents, museum_texts, prose, treebank
 from research.train_parser.evaluate import figures, line, parse_all

@@ -23,10 +23,10 @@ import numpy as np
 
 from posh_reward import PoSh
 from posh_reward.datasets.scenes import Scene, caption, draw, generate, uneven_caption
-from posh_reward.metrics.posh.aggregate import mean_score
-from posh_reward.metrics.posh.examine import SUPPORTED
-from posh_reward.study.pages.element_marks import PairCard, page
-from posh_reward.study.statistics import (
+from posh_reward.pages.element_marks import PairCard, page
+from posh_reward.posh.examine import SUPPORTED
+from posh_reward.posh.means import mean_score
+from posh_reward.tables.statistics import (
     Floats,
     Ints,
     bootstrap,

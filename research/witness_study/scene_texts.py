@@ -21,7 +21,7 @@ from posh_reward.datasets.scenes import (
     Subject,
     caption,
 )
-from posh_reward.metrics.posh.judges.oracle import Oracle
+from posh_reward.posh.oracle import Oracle
 from posh_reward.types import Question, Verdict
 
 

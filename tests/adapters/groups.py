@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 
 from posh_reward import PoSh, PoshReward, Scores
-from posh_reward.metrics.posh.judges.embedded.embedded_judge import EmbeddedJudge
+from posh_reward.embedded.judge.embedded_judge import EmbeddedJudge
 from posh_reward.types import Failure, Question, Verdict
 
 REFERENCE = "A tall woman in a red dress holds a basket."

@@ -15,7 +15,7 @@ from posh_reward.adapters.completion_results import (
     separate_advantages,
     with_group_means,
 )
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.types import Failure, Question, Verdict
 from tests.adapters.groups import FAILED, REASON, REFERENCE, REWARD, TEXTS, rewards
 from tests.adapters.two_objectives import CASES, GROUPS, WEIGHTS

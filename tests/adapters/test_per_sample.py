@@ -8,7 +8,7 @@ import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.adapters.completion_results import SampleRewards
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from tests.adapters.groups import FAILED, REASON, REFERENCE, REWARD, TEXTS, rewards
 
 

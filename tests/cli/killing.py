@@ -33,7 +33,7 @@ from posh_reward.study.packets.make import read_key, write_packet
 from posh_reward.training.doctor.node_checks import free_port
 from posh_reward.types import Verdict
 from tests.cli.running import rows_in, write_rows
-from tests.metrics.prove.scripted import scripted_writer
+from tests.other_metrics.prove.scripted import scripted_writer
 from tests.study.packets.studies import coarse, packet, saved
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)

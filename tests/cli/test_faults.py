@@ -16,9 +16,9 @@ import pytest
 
 from posh_reward.cli import INCOMPLETE, JUDGE, OK, UNREAD, UNUSABLE, UNWRITABLE, main
 from posh_reward.errors import JudgeError
-from posh_reward.metrics.posh.judges import judge
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.study.rows.tables import Journal
+from posh_reward.posh import load_judge
+from posh_reward.posh.fake_judge import FakeJudge
+from posh_reward.tables.tables import Journal
 from posh_reward.types import Failure, Question, Verdict
 from tests.cli.running import COMMAND, ROOT, pairs, rows_in, run, write_rows
 from tests.cli.two_writers import many_pairs
@@ -80,7 +80,7 @@ def test_killed_it_goes_on_where_it_was(
     with journal.open("ab") as file:
         file.write(b'{"id": "p39", "gen')  # what a kill in the middle of a write leaves
 
-    monkeypatch.setitem(judge.JUDGES, "fake", "tests.cli.test_faults:Counted")
+    monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Counted")
     Counted.asked.clear()
     assert main([*flags, "-o", str(out)]) == OK
     assert f"{len(done)} of 40 pairs were scored before" in capsys.readouterr().err
@@ -155,7 +155,7 @@ def test_zeros_that_a_power_cut_leaves_are_dropped(table: Path, tmp_path: Path, 
 def test_a_judge_that_breaks_keeps_what_was_scored(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(judge.JUDGES, "fake", "tests.cli.test_faults:Broken")
+    monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Broken")
     monkeypatch.setattr(Broken, "calls", 0)
     out = tmp_path / "out.jsonl"
     assert run("score", table, "-o", out, "--batch", 2) == JUDGE
@@ -172,7 +172,7 @@ def test_a_judge_that_dies_by_values_keeps_what_was_scored(
     table, out, whole = tmp_path / "in.jsonl", tmp_path / "out.jsonl", tmp_path / "whole.jsonl"
     write_rows(table, pairs(20))
     flags = ("score", table, "--batch", 2)
-    monkeypatch.setitem(judge.JUDGES, "fake", "tests.cli.test_faults:Failing")
+    monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Failing")
     monkeypatch.setattr(Failing, "at", range(5, 20))
     assert run(*flags, "-o", out) == JUDGE
     said = capsys.readouterr().err
@@ -189,7 +189,7 @@ def test_a_judge_that_answered_nothing_is_asked_again(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out.jsonl"
-    monkeypatch.setitem(judge.JUDGES, "fake", "tests.cli.test_faults:Failing")
+    monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Failing")
     monkeypatch.setattr(Failing, "at", range(20))
     assert run("score", table, "-o", out) == JUDGE  # fewer rows than three batches
     assert "it failed on every pair (the server does not answer)" in capsys.readouterr().err
@@ -207,7 +207,7 @@ def test_a_judge_that_comes_back_is_waited_for(
         rows[number]["generation"] = None  # whose batches say nothing of the judge
     out = tmp_path / "out.jsonl"
     flags = ("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out, "--id", "id")
-    monkeypatch.setitem(judge.JUDGES, "fake", "tests.cli.test_faults:Failing")
+    monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Failing")
     monkeypatch.setattr(Failing, "at", [2, 7, 8])
     assert run(*flags, "--batch", 1) == JUDGE
     assert [row["id"] for row in rows_in(out)] == ["p0", "p1"]

@@ -10,7 +10,7 @@ import pytest
 
 from posh_reward.cli import OK, UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.study.rows.tables import format_of, write_table
+from posh_reward.tables.tables import format_of, write_table
 from tests.cli.running import Row, run, write_rows
 
 

@@ -10,8 +10,8 @@ from posh_reward import PoSh
 from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import caption, draw, generate
-from posh_reward.metrics.metric import reason_of
-from posh_reward.study.rows.tables import format_of, read_table, scores_of, write_table
+from posh_reward.metrics.records import reason_of
+from posh_reward.tables.tables import format_of, read_table, scores_of, write_table
 from posh_reward.types import Failure
 from tests.cli.running import GENERATION, REFERENCE, Row, pairs, rows_in, run, write_rows
 

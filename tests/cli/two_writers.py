@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from posh_reward.cli import OK, UNUSABLE, main
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.types import Question, Verdict
 from tests.cli.running import pairs, run, write_rows
 

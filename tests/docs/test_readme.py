@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from posh_reward.cli import command_line
-from posh_reward.metrics.metric import load_metric
-from posh_reward.metrics.posh.judges.judge import PromptJudge
+from posh_reward.posh.judge import PromptJudge
+from posh_reward.posh.load_metric import load_metric
 from posh_reward.settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]

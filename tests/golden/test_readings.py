@@ -9,11 +9,12 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, write_description
-from posh_reward.metrics import rubric_judge
-from posh_reward.metrics.harmonic_eval import EDITION
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.metrics.posh.questions import ASKING_VERSION, PRESET
-from posh_reward.metrics.prove import tuples
+from posh_reward.other_metrics import rubric_judge
+from posh_reward.other_metrics.harmonic_eval import EDITION
+from posh_reward.other_metrics.prove import tuples
+from posh_reward.posh.fake_judge import FakeJudge
+from posh_reward.posh.names import ASKING_VERSION
+from posh_reward.posh.wording import PRESET
 from posh_reward.types import Description
 from tests.syntax import tree
 from tools import conformance
@@ -49,11 +50,13 @@ TEXTS = Path(__file__).resolve().parents[2] / "research" / "calibration" / "artw
 DIGESTS = HERE / "readings.json"
 """Version of the reading -> digests of what was read, by preset of the graphs, and of constants."""
 PACKAGE = Path(__file__).resolve().parents[2] / "posh_reward"
-PROVE = PACKAGE / "metrics" / "prove" / "prompts"
+PROVE = PACKAGE / "other_metrics" / "prove" / "prompts"
 GRAPH_FILES = (
-    *(PACKAGE / "graph" / f"{name}.py" for name in ("__init__", "parse", "components", "entities")),
-    *sorted(set((PACKAGE / "graph" / "coref").glob("*.py")) - set(PACKAGE.rglob("maverick*"))),
-    PACKAGE / "graph" / "coref" / "lexicon.txt",
+    *(PACKAGE / "graph" / f"{name}.py" for name in ("parse", "components", "entities")),
+    PACKAGE / "graph" / "coreference.py",
+    *(PACKAGE / "embedded" / f"{name}.py" for name in ("parser", "lemmatizer")),
+    *sorted((PACKAGE / "embedded" / "coref").glob("*.py")),
+    PACKAGE / "embedded" / "coref" / "lexicon.txt",
 )
 
 
@@ -108,8 +111,8 @@ def constants(path: Path) -> str:
         (f"{GRAPH_VERSION}", "GRAPH_VERSION in graph/reader.py", GRAPH_FILES),
         (
             f"{GRAPH_VERSION}.{ASKING_VERSION}",
-            "ASKING_VERSION in metrics/posh/questions.py",
-            (PACKAGE / "metrics" / "posh" / "questions.py",),
+            "ASKING_VERSION in posh/names.py",
+            (PACKAGE / "posh" / "names.py", PACKAGE / "posh" / "wording.py"),
         ),
     ],
     ids=["graph", "questions"],
@@ -131,19 +134,22 @@ def test_a_change_of_a_constant_raises_the_version(
 
 EDITIONS = {
     **{f"posh/prompts/{preset.prompts}.txt": preset.edition for preset in PRESET.values()},
-    "harmonic/prompts/paper.txt": EDITION,
-    "harmonic/prompts/ours.txt": EDITION,
-    "rubric/prompts/paper.txt": rubric_judge.EDITION,
-    **{f"prove/prompts/{file.name}": tuples.EDITION for file in sorted(PROVE.glob("*.txt"))},
+    "other_metrics/harmonic/prompts/paper.txt": EDITION,
+    "other_metrics/harmonic/prompts/ours.txt": EDITION,
+    "other_metrics/rubric/prompts/paper.txt": rubric_judge.EDITION,
+    **{
+        f"other_metrics/prove/prompts/{file.name}": tuples.EDITION
+        for file in sorted(PROVE.glob("*.txt"))
+    },
 }
-"""Wording of prompts below ``metrics`` -> its edition, which signatures show."""
+"""Wording of prompts -> its edition, which signatures show."""
 
 
 @pytest.mark.parametrize("file", EDITIONS)
 def test_a_change_of_wording_raises_its_edition(file: str) -> None:
     """Otherwise two wordings would have the same signature."""
     name = f"{file} {EDITIONS[file]}"
-    digest = sha256((PACKAGE / "metrics" / file).read_bytes()).hexdigest()[:16]
+    digest = sha256((PACKAGE / file).read_bytes()).hexdigest()[:16]
     known = json.loads(DIGESTS.read_text(encoding="utf-8"))
     assert known.get(name) == digest, (
         f"the wording of prompts has changed: raise its edition, unless only headings changed, and "
@@ -162,7 +168,7 @@ def test_a_change_of_what_is_asked_raises_the_version() -> None:
     version = f"{GRAPH_VERSION}.{ASKING_VERSION}/released"
     assert known.get(version) == digest.hexdigest()[:16], (
         "what is asked about a text, or its score, has changed. Once a change: raise "
-        "ASKING_VERSION in metrics/posh/questions.py, so that scores carry another signature, and "
+        "ASKING_VERSION in posh/names.py, so that scores carry another signature, and "
         f'put "<reading>.<asking>/released": "{digest.hexdigest()[:16]}" into '
         "tests/golden/readings.json"
     )

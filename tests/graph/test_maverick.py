@@ -13,8 +13,8 @@ import pytest
 from spacy.tokens import Doc
 
 from posh_reward.errors import MissingDependencyError
-from posh_reward.graph.coref import maverick
-from posh_reward.graph.coref.maverick import (
+from posh_reward.graph import maverick
+from posh_reward.graph.maverick import (
     ENV_VARIABLE,
     CorefError,
     MaverickCoref,
@@ -186,7 +186,7 @@ def test_each_rank_has_its_worker_on_its_own_gpu(
 
 
 def test_a_missing_environment_is_reported_with_the_remedy(tmp_path: Path) -> None:
-    command = rf"python -m posh_reward\.graph\.coref\.maverick {tmp_path / 'none'}"
+    command = rf"python -m posh_reward\.graph\.maverick {tmp_path / 'none'}"
     with pytest.raises(MissingDependencyError, match=command):
         MaverickCoref(env=tmp_path / "none")
 

@@ -18,6 +18,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
+from posh_reward.embedded import lemmatizer, parser
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.graph import parse
 from posh_reward.graph.reader import MAX_CHARACTERS
@@ -105,7 +106,7 @@ def test_only_a_pipeline_is_imported(
 def test_an_installed_pipeline_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package as spaCy makes it, here of the embedded pipeline."""
     folder = tmp_path / "en_mine"
-    with as_file(files("posh_reward.graph") / "embedded" / "pipeline") as embedded:
+    with as_file(files("posh_reward.embedded") / "pipeline") as embedded:
         shutil.copytree(embedded, folder / "en_mine-1.0.0")
     meta = json.loads((folder / "en_mine-1.0.0" / "meta.json").read_text())
     meta |= {"lang": "en", "name": "mine", "version": "1.0.0"}
@@ -141,7 +142,7 @@ def test_a_pipeline_with_other_labels_is_refused() -> None:
 def test_tree_breaks_a_cycle_at_its_weakest_arc() -> None:
     # Columns: root, word 1, word 2, word 3. Words 1 and 2 prefer each other.
     scores = np.array([[5.0, 0.0, 9.0, 0.0], [1.0, 9.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]])
-    assert parse.tree(scores).tolist() == [0, 1, 2]
+    assert parser.tree(scores).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -150,9 +151,9 @@ def test_tree_is_the_best_of_all_trees(seed: int) -> None:
     totals = {
         heads: sum(scores[word, head] for word, head in enumerate(heads))
         for heads in product(range(4), repeat=3)
-        if heads.count(0) == 1 and not parse.find_cycle(np.array([0, *heads]))
+        if heads.count(0) == 1 and not parser.find_cycle(np.array([0, *heads]))
     }
-    assert tuple(parse.tree(scores)) == max(totals, key=lambda heads: totals[heads])
+    assert tuple(parser.tree(scores)) == max(totals, key=lambda heads: totals[heads])
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_tree_is_the_best_of_all_trees(seed: int) -> None:
      ("ladies", "NNS", "lady"), ("gazes", "VBZ", "gaze"), ("Tall", "JJ", "tall")],
 )  # fmt: skip
 def test_lemmas_follow_rules(word: str, tag: str, expected: str) -> None:
-    assert parse.lemma(word, "X", tag, {}, frozenset(("run", "gaze", "stripe"))) == expected
+    assert lemmatizer.lemma(word, "X", tag, {}, frozenset(("run", "gaze", "stripe"))) == expected
 
 
 HOSTILE = sorted(FAMILIES.keys() - {"ordinary"})
@@ -224,7 +225,7 @@ def kernels(doc):
 
 def load(**options):
     import posh_reward.graph.parse
-    with as_file(files("posh_reward.graph") / "embedded" / "pipeline") as path:
+    with as_file(files("posh_reward.embedded") / "pipeline") as path:
         nlp = spacy.load(path)
     nlp.add_pipe("kernels", name="tagger", first=True)
     return nlp

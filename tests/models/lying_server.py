@@ -12,9 +12,9 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from posh_reward.metrics.posh.judges.fake_judge import quoted_words, raw_phrase
 from posh_reward.models.fake_model import between_labels
 from posh_reward.models.model import Prompt
+from posh_reward.posh.fake_judge import quoted_words, raw_phrase
 from posh_reward.types import PromptImage
 
 Reply = dict[str, Any]

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
-from posh_reward.metrics.posh.judges.judge import Cascade
+from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
 from posh_reward.models.vllm import VllmModel
+from posh_reward.posh.cascade import Cascade
+from posh_reward.posh.fake_judge import FakeJudge
 from tests.models.tiny import byte_tokenizer, tiny_model
 from tests.models.tiny_vl import seeing_model, seeing_tokenizer
 
 NAMED: dict[type, dict[str, tuple[object, object]]] = {
-    # Digests of both are in the name: tests/metrics/posh/test_affinity.py.
+    # Digests of both are in the name: tests/embedded/judge/test_encoder_features.py.
     EmbeddedJudge: {"encoder": (None, None), "weights": (None, None)},
     Cascade: {
         "judge": (FakeJudge(name="a"), FakeJudge(name="b")),

@@ -22,14 +22,16 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from posh_reward import JudgeError, PoSh, PoshReward
-from posh_reward.metrics.posh.judges.judge import PROBES, PromptJudge, load_judge
-from posh_reward.metrics.posh.questions import rewrite_prompt
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import TOP, Prompt, label_masses, label_tokens, verdict
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
 from posh_reward.models.server.server_http import TOO_LONG
 from posh_reward.models.vllm import VllmModel
+from posh_reward.posh.check import PROBES
+from posh_reward.posh.judge import PromptJudge
+from posh_reward.posh.load_judge import load_judge
+from posh_reward.posh.wording import rewrite_prompt
 from posh_reward.training.doctor.node_checks import free_port
 from posh_reward.types import Phrase, Usage, Verdict
 from tests.processes import alive

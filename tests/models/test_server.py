@@ -24,7 +24,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh
-from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.models.server import (
@@ -38,6 +37,8 @@ from posh_reward.models.server import (
 from posh_reward.models.server.fleet import NO_TOKEN
 from posh_reward.models.server.identity import PROBE
 from posh_reward.models.server.server_http import ExchangeError, _certificates
+from posh_reward.posh.judge import PromptJudge
+from posh_reward.posh.load_judge import load_judge
 from posh_reward.types import Failure, Verdict
 from tests.models import lying_server
 from tests.models.lying_server import (

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from posh_reward import PoSh, Prove
+from posh_reward.embedded.judge import EmbeddedJudge
+from posh_reward.embedded.judge.encoder_features import unit
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.posh.judges.embedded import EmbeddedJudge
-from posh_reward.metrics.posh.judges.embedded.affinity import unit
 from posh_reward.models import encoders
 from posh_reward.study.agreement.baselines import EmbeddingAlerts
 from posh_reward.study.agreement.metric_scores import TextPair

@@ -19,8 +19,6 @@ pytest.importorskip("transformers")
 import torch
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh, types
-from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
-from posh_reward.metrics.posh.questions import prompt, rewrite_prompt
 from posh_reward.models import asker
 from posh_reward.models.asker import Asker
 from posh_reward.models.chat import Chat
@@ -28,6 +26,9 @@ from posh_reward.models.model import Prompt, label_tokens
 from posh_reward.models.packed import TransformersModel, runner
 from posh_reward.models.packed.packing import Pack
 from posh_reward.models.packed.runner import NO_ROOM
+from posh_reward.posh.judge import PromptJudge
+from posh_reward.posh.load_judge import load_judge
+from posh_reward.posh.wording import prompt, rewrite_prompt
 from posh_reward.store import Store
 from tests.models.tiny import byte_tokenizer, masses, tiny_model
 from tests.stores import rows_by_kind

@@ -43,7 +43,7 @@ with trial([], {{}}, [sys.executable, "-c", {FAMILY!r}]) as child:
     child.process.wait()
 """,
     "sandbox": """
-from posh_reward.metrics.prove.sandbox import Sandbox
+from posh_reward.other_metrics.prove.sandbox import Sandbox
 Sandbox(600).run("def verify(sg):\\n    while True:\\n        pass", {})
 """,
     "workers": """

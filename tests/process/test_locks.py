@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from posh_reward import PoSh
+from posh_reward.distill.judge_runs import JudgeChoice, RunSettings
+from posh_reward.distill.question_set import collect
 from posh_reward.errors import BusyError, ForkError
-from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
+from posh_reward.posh.judge import PromptJudge
 from posh_reward.process import locks
 from posh_reward.process.locks import keep_folder, open_alone, whole_file
-from posh_reward.study.judges.judge_runs import JudgeChoice, RunSettings
-from posh_reward.study.judges.question_set import collect
-from posh_reward.study.rows.tables import Journal
+from posh_reward.tables.tables import Journal
 from posh_reward.training.generation import GenerationSettings, generate
 
 HOLD = """

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, shared_words
+from posh_reward.posh.fake_judge import FakeJudge, shared_words
 from posh_reward.reward.trl import PoshReward
 from posh_reward.types import Failure
 from recipes import dapo_posh

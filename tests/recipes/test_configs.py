@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.metrics.metric import read_metric
-from posh_reward.metrics.posh.judges.judge import Cascade, PromptJudge, load_judge
+from posh_reward.posh.cascade import Cascade
+from posh_reward.posh.judge import PromptJudge
+from posh_reward.posh.load_judge import load_judge
+from posh_reward.posh.load_metric import read_metric
 from posh_reward.settings import check_settings as fits_the_class
 from posh_reward.training.doctor.diagnosis import recipe_settings
 from posh_reward.training.fit import fits
@@ -36,7 +38,7 @@ def test_a_judge_is_made_of_it(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "metric").glob("*.yaml")), ids=name)
 def test_a_metric_and_its_judge_take_it(path: Path) -> None:
-    from posh_reward.metrics.posh.posh import PoSh
+    from posh_reward.posh.posh import PoSh
 
     settings = read_metric(path)
     assert fits_the_class(PoSh, settings, "metric") == settings

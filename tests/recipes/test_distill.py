@@ -10,11 +10,11 @@ pytest.importorskip("trl")
 pytest.importorskip("pyarrow")
 
 from posh_reward import PoSh
+from posh_reward.distill.judge_runs import RunSettings, judge_choice
+from posh_reward.distill.question_set import collect
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
 from posh_reward.run_record import read_run
-from posh_reward.study.judges.judge_runs import RunSettings, judge_choice
-from posh_reward.study.judges.question_set import collect
 from recipes import distill_judge, tiny_judge
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "smoke" / "distill.yaml"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.metrics.posh.aggregate import figures
+from posh_reward.posh.means import figures
 from posh_reward.reward.trl import CALL
 from recipes import tiny_qwen
 

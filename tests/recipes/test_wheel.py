@@ -10,8 +10,9 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.posh.judges.judge import PromptJudge, load_judge
 from posh_reward.models.model import model_settings
+from posh_reward.posh.judge import PromptJudge
+from posh_reward.posh.load_judge import load_judge
 from posh_reward.settings import read_settings
 from posh_reward.shipped import FOLDERS
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from posh_reward import PoSh
+from posh_reward.embedded.judge.features import WEIGHTS
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.posh.judges.embedded.evidence import WEIGHTS
-from posh_reward.study.statistics import pearson
+from posh_reward.tables.statistics import pearson
 from research.calibrate_judge import shipped_weights
 from research.calibration.examples import (
     Examples,

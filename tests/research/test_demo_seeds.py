@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.study.rows.standings import Standing
-from posh_reward.study.statistics import Interval
+from posh_reward.tables.standings import Standing
+from posh_reward.tables.statistics import Interval
 from recipes.demo import figures_of
 from research.demo_seeds import main
 

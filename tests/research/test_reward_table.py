@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from posh_reward.attack import audit
-from posh_reward.study.statistics import Interval
+from posh_reward.audit import audit
+from posh_reward.tables.statistics import Interval
 from research.reward_table import rewards
 from research.reward_table.__main__ import read_finds, table
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from posh_reward.attack.climb import sentences
-from posh_reward.attack.variants import FORMATS
+from posh_reward.audit.hill_climb import sentences
+from posh_reward.audit.variants import FORMATS
 from posh_reward.reward.texts import clean, unjoined
 from posh_reward.reward.trl import PoshReward
 

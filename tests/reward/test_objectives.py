@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from posh_reward import ConfigError, JudgeError, PoSh, PoshReward
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.reward.objectives import NORMALIZE_FIRST, settle_aggregation
 from posh_reward.reward.shaping import Shaping
 from posh_reward.types import Failure, Question, Scores

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, Grader
+from posh_reward.posh.fake_judge import FakeJudge, Grader
+from posh_reward.reward.columns import image_column_of
 from posh_reward.reward.shaping import REWARD_VERSION, Shaping
-from posh_reward.reward.texts import completion_text, image_column_of
+from posh_reward.reward.texts import completion_text
 from posh_reward.types import DIRECTIONS, KINDS, WORST_SCORE, Failure, PromptImage, Question
 
 REFERENCE = "A tall woman in a red dress holds a basket."

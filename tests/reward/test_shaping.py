@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward import PoshReward
+from posh_reward.embedded.english.word_order import disorder
 from posh_reward.errors import ConfigError
-from posh_reward.lexicon.word_order import disorder
 from posh_reward.reward.shaping import Shaping, shape, shape_axes
 from posh_reward.types import WORST_SCORE, Element, ImageGrade, Scores
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.lexicon.word_order import disorder
-from posh_reward.reward.run_ons import HEDGE
+from posh_reward.embedded.english.run_ons import HEDGE
+from posh_reward.embedded.english.word_order import disorder
 from posh_reward.reward.texts import clean, repeated_share, says_nothing, without_thoughts
 
 REFERENCE = "A tall woman in a red dress holds a basket."

@@ -1,8 +1,8 @@
 """Items of a table of pairs, and their rows."""
 
-from posh_reward.metrics.metric import row_of
-from posh_reward.study.rows.engine import TableItem
-from posh_reward.study.rows.tables import Row
+from posh_reward.metrics.records import row_of
+from posh_reward.tables.engine import TableItem
+from posh_reward.tables.tables import Row
 from posh_reward.types import Scores
 
 

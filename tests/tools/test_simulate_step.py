@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.metrics.posh.questions import PRESETS
 from posh_reward.models.chat import Chat
+from posh_reward.posh.wording import PRESETS
 from tools.bench.prompt_log import Cost, computed_in_blocks, computed_to_the_token, shared_length
 from tools.bench.qwen import qwen_tokenizer
 from tools.bench.tokens import GENERATIONS, main, references, steps

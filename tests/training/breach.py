@@ -18,7 +18,7 @@ import torch
 from transformers import TrainerCallback
 
 from posh_reward import PoSh, PoshReward
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.training import launch
 from posh_reward.types import Failure
 from recipes import dapo_posh, sft

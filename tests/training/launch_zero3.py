@@ -32,7 +32,7 @@ from posh_reward import PoSh, PoshReward
 from posh_reward.datasets.load_dataset import PROMPT
 from posh_reward.datasets.scenes import draw, generate
 from posh_reward.errors import JudgeError
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.training import rotary
 from posh_reward.training.launch import finish, run
 from posh_reward.training.processors import load_processor

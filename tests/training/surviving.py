@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward import PoSh, PoshReward
-from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
+from posh_reward.posh.judge import PromptJudge
 from posh_reward.store import Store
 from posh_reward.training.launch import run
 from posh_reward.types import Reply, Verdict

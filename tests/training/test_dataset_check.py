@@ -14,7 +14,7 @@ from trl import RLOOConfig
 
 from posh_reward import PoSh, PoshReward
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import Shaping
 from posh_reward.training.dataset_check import check_datasets

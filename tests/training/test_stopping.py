@@ -14,7 +14,7 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from posh_reward import JudgeError, PoSh, PoshReward
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.reward.trl import FailureLimit
 from posh_reward.training.stopping import (
     Deadline,

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from posh_reward import JudgeError, PoSh, PoshReward
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.reward.texts import completion_text
 from posh_reward.training.processors import load_processor
 from posh_reward.training.stopping import StopWithCheckpoint

@@ -12,8 +12,8 @@ import pytest
 
 from posh_reward.cli import main
 from posh_reward.errors import ConfigError, JudgeError
-from posh_reward.metrics.metric import load_metric
-from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
+from posh_reward.posh.check import NOT_CHECKED
+from posh_reward.posh.load_metric import load_metric
 from posh_reward.provenance import Origin, Origins, read_origin
 from posh_reward.run_record import UNCHECKED, read_run, write_run
 from posh_reward.training.launch import parse_settings

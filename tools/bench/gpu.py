@@ -31,11 +31,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.metrics.posh.judges.judge import PromptJudge
-from posh_reward.metrics.posh.posh import Rewriter, run_together
-from posh_reward.metrics.posh.questions import prompt
 from posh_reward.models.model import Model, Prompt
 from posh_reward.models.packed import TransformersModel
+from posh_reward.posh.batch import run_together
+from posh_reward.posh.judge import PromptJudge
+from posh_reward.posh.rewriter import Rewriter
+from posh_reward.posh.wording import prompt
 from posh_reward.process.locks import whole_file
 from posh_reward.process.resources import BYTES_PER_GIB
 from posh_reward.types import Phrase, Question, Reply, Usage, Verdict

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from posh_reward.graph.coref import load_coref
-from posh_reward.metrics.posh.judges.judge import Judge
+from posh_reward.graph.coreference import load_coref
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import Recorder
 from posh_reward.models.model import Prompt
+from posh_reward.posh.judge import Judge
 from posh_reward.types import Phrase, Question, Reply, Verdict
 
 if TYPE_CHECKING:

@@ -38,9 +38,9 @@ from statistics import mean, quantiles
 from typing import Any
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.judges.judge import PromptJudge
 from posh_reward.models.fake_model import FakeModel, quoted_words
 from posh_reward.models.model import Prompt
+from posh_reward.posh.judge import PromptJudge
 from posh_reward.serve.client import RemotePosh
 from posh_reward.types import Reply, Verdict
 

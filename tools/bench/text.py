@@ -46,8 +46,8 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward import PoSh
 from posh_reward.graph.reader import describe
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
 from posh_reward.models.asker import read_verdict, write_verdict
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.process.pool import Work
 from posh_reward.store import Store
 from posh_reward.types import Clusters, Description, Question, Verdict

@@ -32,16 +32,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from posh_reward import PoSh
-from posh_reward.metrics.posh.aggregate import harmonic_mean, mean_score
-from posh_reward.metrics.posh.examine import Examination
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge, quoted_words, raw_phrase
-from posh_reward.metrics.posh.judges.judge import Judge, PromptJudge
-from posh_reward.metrics.posh.posh import Rewriter, run_together
-from posh_reward.metrics.posh.questions import PRESETS, prompt, rewrite_prompt
-from posh_reward.metrics.posh.search import Pace
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import verdict_of
 from posh_reward.models.model import Prompt
+from posh_reward.posh.batch import run_together
+from posh_reward.posh.examine import Examination
+from posh_reward.posh.fake_judge import FakeJudge, quoted_words, raw_phrase
+from posh_reward.posh.judge import Judge, PromptJudge
+from posh_reward.posh.means import harmonic_mean, mean_score
+from posh_reward.posh.rewriter import Rewriter
+from posh_reward.posh.search import Pace
+from posh_reward.posh.wording import PRESETS, prompt, rewrite_prompt
 from posh_reward.store import Store
 from posh_reward.types import Reply
 from tools.bench.prompt_log import Cost, CountingCoref, NotingJudge, NotingModel, PromptLog

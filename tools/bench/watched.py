@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from posh_reward import PoSh
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.posh.judges.judge import Judge
-from posh_reward.metrics.posh.questions import prompt, rewrite_prompt
 from posh_reward.models.fake_model import Recorder
+from posh_reward.posh.judge import Judge
+from posh_reward.posh.wording import prompt, rewrite_prompt
 from posh_reward.types import Description, Failure, Phrase, Question, Reply, Verdict
 
 

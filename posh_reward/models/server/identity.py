@@ -21,7 +21,7 @@ PROBE = (
 PRESENT, ABSENT = ("dog", "A dog"), ("ship", "A ship")
 """Questions of ``PROBE``: about things that its description mentions, and does not."""
 LEAST_GAP = 0.75
-"""Least distance of the mean grades of both, as ``judge.LEAST_GAP`` is of scores, a fifth."""
+"""Least distance of the mean grades of both, as ``check.LEAST_GAP`` is of scores, a fifth."""
 OTHER_GRADES = "the server answers the questions of the start differently: is it another model?"
 
 Answer = Verdict | Reply
@@ -135,7 +135,7 @@ class Identity:
 def unfit(url: str, answers: Sequence[Answer]) -> str | None:
     """Give the reason why a server's model cannot judge, from its answers to ``PROBE``, or None.
 
-    ``judge.check_judge`` asks a metric's own questions, but not for every command.
+    ``check.check_judge`` asks a metric's own questions, but not for every command.
     """
     verdicts = [each for each in answers if isinstance(each, Verdict)]
     present, absent = verdicts[: len(PRESENT)], verdicts[len(PRESENT) :]

@@ -25,7 +25,7 @@ from posh_reward.study.agreement.metric_scores import (
     column_scores,
     score_texts,
 )
-from posh_reward.study.statistics import (
+from posh_reward.tables.statistics import (
     Estimate,
     Floats,
     Ints,
@@ -33,7 +33,7 @@ from posh_reward.study.statistics import (
     resampled_rows,
     without_nan,
 )
-from posh_reward.study.text_tables import align
+from posh_reward.tables.text_tables import align
 
 WIDTH = 100  # columns of notes in a terminal
 WIDEST = 5  # figures side by side in a table

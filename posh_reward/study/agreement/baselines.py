@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
+from posh_reward.embedded.english.wordnet import WordNet, wordnet
 from posh_reward.errors import InputError, MissingDependencyError, install
 from posh_reward.graph.reader import Reader
-from posh_reward.lexicon.wordnet import WordNet, wordnet
-from posh_reward.metrics.metric import fill, wording
+from posh_reward.metrics.wording import fill, wording
 from posh_reward.models.asker import Asker
 from posh_reward.models.encoders import Encoder, unit_vectors
 from posh_reward.models.model import Model, Prompt
@@ -23,7 +23,7 @@ from posh_reward.models.prompt_images import image_of
 from posh_reward.store import Store
 from posh_reward.study.agreement.metric_scores import Alerts, AxisScores, Measure, TextPair
 from posh_reward.study.agreement.rater_agreement import token_spans
-from posh_reward.study.statistics import Floats
+from posh_reward.tables.statistics import Floats
 from posh_reward.types import Description, Failure, Reply, Span
 
 Source = Literal["reference", "image", "both"]

@@ -11,9 +11,9 @@ from typing import TypeVar
 from posh_reward.datasets.image_files import path_exists
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.settings import brief, brief_list
-from posh_reward.study.rows import tables
-from posh_reward.study.rows.engine import image_file
-from posh_reward.study.rows.reading import open_rows
+from posh_reward.tables import tables
+from posh_reward.tables.engine import image_file
+from posh_reward.tables.reading import open_rows
 from posh_reward.text_values import plain_value, read_text, read_texts
 from posh_reward.types import Failure
 

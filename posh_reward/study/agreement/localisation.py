@@ -34,8 +34,8 @@ from posh_reward.study.agreement.agreement_report import (
 from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
 from posh_reward.study.agreement.metric_scores import Alerts, ScoreColumn, TextPair, in_batches
 from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
-from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import Floats, Ints, group_numbers
+from posh_reward.tables.statistics import Floats, Ints, group_numbers
+from posh_reward.tables.tables import Row
 from posh_reward.types import Failure, Span
 
 AXES = ("mistakes", "omissions")

@@ -12,16 +12,16 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.metrics.metric import joined_references
-from posh_reward.metrics.posh.aggregate import counted
-from posh_reward.metrics.posh.posh import PoSh
-from posh_reward.metrics.posh.questions import PRESENT
+from posh_reward.other_metrics.harmonic_eval import HarmonicEval, HarmonicScores
+from posh_reward.posh.means import counted
+from posh_reward.posh.names import PRESENT
+from posh_reward.posh.posh import PoSh
 from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import Origins
 from posh_reward.study.agreement.judgment_files import check_columns
-from posh_reward.study.rows.tables import JUDGED, Row, cell_number
-from posh_reward.study.statistics import Floats
+from posh_reward.tables.statistics import Floats
+from posh_reward.tables.tables import JUDGED, Row, cell_number
 from posh_reward.types import Direction, Failure, Scores, Span
 
 AT_ONCE = 128  # pairs per call of a metric

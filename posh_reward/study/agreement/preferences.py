@@ -38,8 +38,8 @@ from posh_reward.study.agreement.agreement_report import (
 )
 from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in, texts_in
 from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair
-from posh_reward.study.rows.tables import JUDGED, Row, cell_number
-from posh_reward.study.statistics import Floats, Ints, correlation_p, kendall, spearman
+from posh_reward.tables.statistics import Floats, Ints, correlation_p, kendall, spearman
+from posh_reward.tables.tables import JUDGED, Row, cell_number
 from posh_reward.types import is_missing
 
 LABELS = {

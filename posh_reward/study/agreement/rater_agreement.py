@@ -16,7 +16,7 @@ from math import nan
 
 import numpy as np
 
-from posh_reward.study.statistics import Floats
+from posh_reward.tables.statistics import Floats
 from posh_reward.types import Span
 
 TOKEN = re.compile(r"\w+|[^\w\s]")

@@ -29,8 +29,7 @@ from posh_reward.study.agreement.agreement_report import (
     unrated_note,
 )
 from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair, number_in
-from posh_reward.study.rows.tables import JUDGED, Row
-from posh_reward.study.statistics import (
+from posh_reward.tables.statistics import (
     Floats,
     Ints,
     correlation_p,
@@ -39,6 +38,7 @@ from posh_reward.study.statistics import (
     rows_by_group,
     spearman,
 )
+from posh_reward.tables.tables import JUDGED, Row
 
 Raters = Literal["each", "mean"]
 """Several ratings of a text: one row each, or one row with their mean."""

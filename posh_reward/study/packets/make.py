@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.metrics.metric import package_version, read_reference
+from posh_reward.pages.html import LocalImages, image_uri, render
 from posh_reward.provenance import ORIGIN, Origins
 from posh_reward.settings import brief
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
@@ -32,10 +33,9 @@ from posh_reward.study.packets.study_records import (
     shipped_texts,
     word_spans,
 )
-from posh_reward.study.pages.html import LocalImages, image_uri, render
-from posh_reward.study.rows.dataset_images import DatasetImages
-from posh_reward.study.rows.engine import Columns, read_items
-from posh_reward.study.rows.tables import Row
+from posh_reward.tables.dataset_images import DatasetImages
+from posh_reward.tables.engine import Columns, read_items
+from posh_reward.tables.tables import Row
 from posh_reward.text_values import read_text
 from posh_reward.types import Failure, is_missing
 

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from pydantic import AfterValidator, TypeAdapter
 
 from posh_reward.errors import InputError
+from posh_reward.pages.html import render
 from posh_reward.study.packets.study_records import (
     AXES,
     FIELDS,
@@ -31,8 +32,7 @@ from posh_reward.study.packets.study_records import (
     check_time,
     first_problem,
 )
-from posh_reward.study.pages.html import render
-from posh_reward.study.rows.tables import Row
+from posh_reward.tables.tables import Row
 from posh_reward.types import Span
 
 LABELS = {"mistakes": "Mistake", "omissions": "Missing"}

@@ -24,8 +24,7 @@ from posh_reward.study.packets.study_records import (
     RaterTexts,
     unmarked_share,
 )
-from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import (
+from posh_reward.tables.statistics import (
     ALIKE,
     LEVEL,
     CrossedDesign,
@@ -38,6 +37,7 @@ from posh_reward.study.statistics import (
     holm,
     unanimous,
 )
+from posh_reward.tables.tables import Row
 
 SHRINKAGE = 0.5  # wins of each model over each other one added to those counted
 FARTHEST = 10.0  # logits; bound on a strength's distance from the mean

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from posh_reward.errors import on_one_line
+from posh_reward.pages.html import number, render
 from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
 from posh_reward.study.packets.study_records import BETTER, MARKS, VALUES
-from posh_reward.study.pages.html import number, render
-from posh_reward.study.statistics import Interval
-from posh_reward.study.text_tables import align
+from posh_reward.tables.statistics import Interval
+from posh_reward.tables.text_tables import align
 
 FEW = 6  # with fewer raters, the page points it out
 METHODS = (

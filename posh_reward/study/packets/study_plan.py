@@ -11,8 +11,8 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets import study_records
-from posh_reward.study.statistics import FEWEST, LEVEL, CrossedDesign, Floats
-from posh_reward.study.text_tables import align
+from posh_reward.tables.statistics import FEWEST, LEVEL, CrossedDesign, Floats
+from posh_reward.tables.text_tables import align
 
 VALUES = tuple(sorted(study_records.VALUES))
 NORMAL = NormalDist()

@@ -19,7 +19,8 @@ from types import ModuleType
 from typing import IO, Any
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
+from posh_reward.models.hub import lacking_file
+from posh_reward.posh.check import NOT_CHECKED
 from posh_reward.process.child import kept, kill, redact, secrets_of
 from posh_reward.process.python import SAFE_PATH, python_module
 from posh_reward.settings import TRUST
@@ -36,7 +37,7 @@ from posh_reward.training.doctor.node_checks import (
     free_port,
     read_gpus,
 )
-from posh_reward.training.fetch import assets_of, is_here, lacking_file
+from posh_reward.training.fetch import assets_of, is_here
 from posh_reward.training.fit import checkpoint_size, disk_size, machine_memory, phases
 from posh_reward.training.run_check import (
     RunCheck,

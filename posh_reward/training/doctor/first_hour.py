@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import ConfigError, PoshError, installed
-from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
+from posh_reward.posh.check import NOT_CHECKED
 from posh_reward.process.child import redact, secrets_of
 from posh_reward.process.locks import whole_file
 from posh_reward.process.python import python_module, python_script

@@ -48,9 +48,9 @@ def judge(device: str, wakings: str, settings: str, check: str) -> dict[str, Any
 
     A judge that cannot judge fails (``check_judge``), unless ``check`` is "false".
     """
-    from posh_reward.metrics.metric import load_metric
-    from posh_reward.metrics.posh.judges.judge import check_judge
     from posh_reward.models.vllm.vllm_model import separate_vllm_caches
+    from posh_reward.posh.check import check_judge
+    from posh_reward.posh.load_metric import load_metric
 
     separate_vllm_caches(os.environ)  # compiles where the first rank of a run will look
     _gpu(device)

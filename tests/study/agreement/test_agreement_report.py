@@ -18,8 +18,8 @@ from posh_reward.study.agreement.preferences import (
     read_arena,
     read_preferences,
 )
-from posh_reward.study.rows.tables import Row
-from posh_reward.study.statistics import Estimate
+from posh_reward.tables.statistics import Estimate
+from posh_reward.tables.tables import Row
 from tests.study.agreement.judgment_rows import MODELS, Quality, caparena_rows, docent_rows
 
 QUIET = AgreementSettings(resamples=100, quiet=True)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from posh_reward.study import statistics
 from posh_reward.study.agreement.metric_scores import ScoreColumn
 from posh_reward.study.agreement.preferences import (
     NONE,
@@ -19,6 +18,7 @@ from posh_reward.study.agreement.preferences import (
     tie_threshold,
 )
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
+from posh_reward.tables import statistics
 
 
 def test_the_tie_threshold_by_hand() -> None:

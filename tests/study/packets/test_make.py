@@ -22,8 +22,8 @@ from posh_reward.errors import InputError
 from posh_reward.study.packets import make
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.study_records import StudyItem
-from posh_reward.study.rows.engine import Columns
-from tests.pages import unfilled
+from posh_reward.tables.engine import Columns
+from tests.page_checks import unfilled
 from tests.study.packets.studies import EVIL, items, packet
 
 COLUMNS = Columns(id="id")

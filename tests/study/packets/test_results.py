@@ -13,8 +13,8 @@ from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import AnswerCollection, collect, sheets_in
 from posh_reward.study.packets.results_page import results_page, summary, verdict
 from posh_reward.study.packets.study_records import AXES, PacketKey, StudyItem
-from posh_reward.study.statistics import Interval
-from tests.pages import unfilled
+from posh_reward.tables.statistics import Interval
+from tests.page_checks import unfilled
 from tests.study.packets.studies import EVIL, coarse, items, packet, saved
 
 

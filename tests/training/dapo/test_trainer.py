@@ -11,7 +11,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from posh_reward import PoSh, PoshReward
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.training.dapo.credit import check_settings
 from posh_reward.training.dapo.sampling import DynamicSampling
 from posh_reward.types import Failure, Question

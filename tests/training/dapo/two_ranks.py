@@ -13,7 +13,7 @@ import torch
 from trl import GRPOTrainer
 
 from posh_reward import PoSh, PoshReward
-from posh_reward.metrics.posh.judges.fake_judge import FakeJudge
+from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.training.dapo.sampling import DynamicSampling
 from tests.training.dapo.tiny import Speaks, flat_or_wide, make, rows
 

@@ -16,7 +16,7 @@ import torch
 
 from posh_reward.cli import main
 from posh_reward.errors import ConfigError
-from posh_reward.metrics.posh.judges.judge import NOT_CHECKED
+from posh_reward.posh.check import NOT_CHECKED
 from posh_reward.training.doctor.diagnosis import NodePlace, settle
 from posh_reward.training.doctor.first_hour import (
     STEPS,

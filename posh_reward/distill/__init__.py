@@ -1,0 +1,1 @@
+"""Compare judges, and distil a large one into a small one."""

@@ -1,0 +1,1 @@
+"""Coreference by rules."""

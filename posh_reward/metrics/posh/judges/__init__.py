@@ -1,1 +1,0 @@
-"""Judges of texts and witnesses of images: they answer POSH's questions."""

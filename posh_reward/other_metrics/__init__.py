@@ -1,0 +1,1 @@
+"""HarmonicEval, the rubric judge and PROVE, with their rewards, tables and pages."""

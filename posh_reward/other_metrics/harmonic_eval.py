@@ -1,0 +1,384 @@
+"""HarmonicEval: five criteria of a text about an image, and their weighted mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any, Literal, get_args
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.metric import as_lists, check_lengths, mean, signature, usable
+from posh_reward.metrics.wording import sections
+from posh_reward.models.asker import READING_VERSION, Asker
+from posh_reward.models.model import DOUBTFUL, Model, Prompt, distribution, model_of, savable
+from posh_reward.models.prompt_images import images_of
+from posh_reward.store import Store, store_of
+from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict
+
+Task = Literal["captioning", "vqa", "vdu", "reg"]
+TASKS: tuple[Task, ...] = get_args(Task)
+"""Captions; answers about images; answers about images of documents; referring expressions for the
+object in an image's red box."""
+TARGET: dict[Task, str] = {
+    "captioning": "caption",
+    "vqa": "answer",
+    "vdu": "answer",
+    "reg": "expression",
+}
+"""Task -> word for its texts in prompts."""
+ANSWERS: tuple[Task, ...] = ("vqa", "vdu")  # tasks whose texts answer a question
+
+CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
+IMAGE_CRITERIA = ("correctness", "completeness")
+"""Criteria judged with the image and the question; the others see the text alone (C.4)."""
+EDITION = 1  # of our part of the wording: raise it with any change; signatures show it from 2 on
+REASON_EDITION = 1  # of the request for a reason
+
+
+@dataclass(frozen=True, slots=True)
+class HarmonicItem:
+    """One text to be judged."""
+
+    text: str
+    image: PromptImage | None = None  # None if no criterion uses it
+    question: str = ""  # that the text answers, in tasks with questions
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Key by which equal items are judged once."""
+        return self.text, self.question, self.image.digest if self.image else ""
+
+
+def check_task(task: str) -> Task:
+    if task not in TASKS:
+        raise InputError(f"task is {task!r}: choose one of {', '.join(TASKS)}")
+    return task
+
+
+def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
+    unknown = [each for each in criteria if each not in CRITERIA]
+    if isinstance(criteria, str) or not criteria or unknown:
+        raise InputError(f"criteria is {criteria!r}: use a list of {', '.join(CRITERIA)}")
+    if len(set(criteria)) < len(criteria):
+        raise InputError(f"criteria is {list(criteria)}: name each once")
+    return tuple(criteria)
+
+
+def prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
+    """Prompt for one criterion; all texts of a task share its prefix."""
+    target = TARGET[task]
+    layout = sections("other_metrics/harmonic", "ours")[
+        target if criterion in IMAGE_CRITERIA else "text"
+    ]
+    opening = sections("other_metrics/harmonic", "paper")[criterion].format(target=target)
+    own = "\n\n" + layout.format(text=item.text, question=item.question)
+    if criterion not in IMAGE_CRITERIA or item.image is None:
+        return Prompt(opening, own)
+    return Prompt(opening, own, (item.image,))
+
+
+def why(question: Prompt, score: int) -> Prompt:
+    """Prompt that asks for the reason of a score, in the paper's words (section 4.3)."""
+    request = sections("other_metrics/harmonic", "ours")["why"].format(score=score)
+    return question._replace(suffix=f"{question.suffix}\n\n{request}")
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionScore:
+    """Score of one text on one criterion."""
+
+    criterion: str
+    mean: float | None
+    """1-5, higher is better: the expected score; None if the judgment failed."""
+    sigma: float | None
+    """Standard deviation of the score, 0 (sure) to 2."""
+    weight: float | None = None
+    """Share in the overall score; None if any criterion of the text failed."""
+    failure: Failure | None = None
+    mass: float | None = None
+    """Probability of all score labels before renormalising; None if the judgment failed."""
+    reason: str | None = None
+    """The model's reason, if requested (section 4.3). Written by a model: escape it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HarmonicScores:
+    """HarmonicEval of one text. All scores are 1-5, higher is better."""
+
+    overall: float | None
+    """Weighted mean of the criteria; None if one failed."""
+    signature: str
+    """Settings and versions needed to reproduce the scores."""
+    criteria: tuple[CriterionScore, ...] = ()
+    """In the order of the metric's criteria; empty if the text or image is unusable."""
+    failure: Failure | None = None
+    """Reason for a missing overall score; None if there is a score."""
+    generation: str = ""
+    """The stripped text."""
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        """Criteria with a ``mass`` below ``DOUBTFUL``: their scores mean little."""
+        return tuple(e.criterion for e in self.criteria if e.mass is not None and e.mass < DOUBTFUL)
+
+    @property
+    def means(self) -> dict[str, float | None]:
+        return {each.criterion: each.mean for each in self.criteria}
+
+    @property
+    def sigmas(self) -> dict[str, float | None]:
+        return {each.criterion: each.sigma for each in self.criteria}
+
+
+LONGEST_REASON = 256  # tokens
+AT_ONCE = 64  # texts whose images are in memory at a time
+
+
+class HarmonicEval:
+    """The metric. It needs no reference, but a vision model, unless no criterion uses the image.
+
+    Args:
+        model: a name, a settings file or a mapping (``models.model.load_model``), or a ``Model``.
+        gamma: weighting by certainty: 1 for equal weights, 0.5 for inverse variances, 0 for the
+            most certain criterion alone. The paper uses 0.75.
+        store: a file (or a ``Store``) that keeps the model's answers across runs and processes.
+        criteria: criteria to judge, with one question each. For short captions the paper uses two,
+            correctness and "comprehensiveness" (Table 8): by its name this is ``completeness``,
+            but C.1 uses it as the heading of the prompt for ``clarity``.
+        explain: also ask for the reason of each score (section 4.3), one more reply each.
+
+    Raises:
+        InputError: a name is unknown, gamma is not between 0 and 1, or criteria need the image
+            and the model does not take images.
+        ConfigError: the model's settings are invalid.
+    """
+
+    name = "harmonic"
+    """First word of signatures and log names."""
+
+    def __init__(
+        self,
+        model: str | Mapping[str, Any] | Model,
+        gamma: float = 0.75,
+        store: str | PathLike[str] | Store | None = None,
+        *,
+        criteria: Sequence[str] = CRITERIA,
+        explain: bool = False,
+    ) -> None:
+        if not 0 <= gamma <= 1:
+            raise InputError(f"gamma is {gamma}: use a number from 0 to 1, such as 0.75")
+        self.gamma = gamma
+        self.criteria = check_criteria(criteria)
+        self.explain = explain
+        self._looks = not set(IMAGE_CRITERIA).isdisjoint(criteria)
+        self.model = model_of(model, sees=self._looks)
+        self.store = store_of(store)
+        self._asker = Asker(self.model, self.store)
+
+    @property
+    def signature(self) -> str:
+        """``harmonic|model:...|gamma:0.75|replies:2|version:...``, for captioning."""
+        return self.signature_for("captioning")
+
+    def signature_for(self, task: str) -> str:
+        """Signature of a task's scores; it names tasks other than captioning."""
+        fields = {"model": self.model.name, "gamma": repr(float(self.gamma))}
+        if self.criteria != CRITERIA:
+            fields["criteria"] = ",".join(self.criteria)
+        if task != "captioning":
+            fields["task"] = task
+        if EDITION > 1:
+            fields["wording"] = str(EDITION)
+        if self.explain:
+            fields["reasons"] = str(REASON_EDITION)
+        fields["replies"] = str(READING_VERSION)
+        return signature(self.name, fields)
+
+    @property
+    def usage(self) -> Usage:
+        return self.model.usage
+
+    def figures(self, scores: Sequence[HarmonicScores]) -> dict[str, float]:
+        """Means over the texts that have the figure, for a training log; NaN if none has.
+
+        ``overall``, each criterion (1-5, higher is better), and its ``_sigma``.
+        """
+        means = {"overall": mean([score.overall for score in scores])}
+        for name in self.criteria:
+            means[name] = mean([score.means.get(name) for score in scores])
+        for name in self.criteria:
+            means[f"{name}_sigma"] = mean([score.sigmas.get(name) for score in scores])
+        return means
+
+    def columns(self, scores: Sequence[HarmonicScores]) -> dict[str, list[float | None]]:
+        overall = {"overall": [score.overall for score in scores]}
+        return overall | {name: [s.means.get(name) for s in scores] for name in self.criteria}
+
+    def score(
+        self,
+        texts: Sequence[str | None],
+        images: Sequence[object],
+        task: str = "captioning",
+        *,
+        questions: Sequence[str | None] | None = None,
+    ) -> list[HarmonicScores]:
+        """Score each text about its image, in order.
+
+        A text that cannot be scored gets a ``failure`` and no overall score, and does not affect
+        the others; its ``criteria`` still have the scores that succeeded. Equal texts about equal
+        images are judged once.
+
+        Args:
+            texts: texts to score, empty ones included.
+            images: one per text, in any form that ``models.prompt_images.image_of`` takes. For
+                ``reg``, a red box marks the object that the text refers to.
+            task: ``captioning``; ``vqa`` and ``vdu``, answers about images and about images of
+                documents; ``reg``, referring expressions.
+            questions: the questions that the texts answer; for ``vqa`` and ``vdu`` only.
+
+        Raises:
+            InputError: the lists differ in length, the task is unknown, or questions are missing or
+                not part of the task.
+            JudgeError: the model does not work at all.
+        """
+        kind = check_task(task)
+        lists: dict[str, Sequence[object]] = {"texts": texts}
+        if kind in ANSWERS:
+            if questions is None:
+                raise InputError(f"task {task} needs questions: pass questions=, one for each text")
+            lists["questions"] = questions
+        elif questions is not None:
+            raise InputError(f"task {task} has no questions: leave them out, or choose {ANSWERS}")
+        said, *asked = as_lists(**lists)
+        check_lengths(texts=said, images=images)
+        blank = [""] * len(said)
+        with self._asker.awake([text for text in said if isinstance(text, str)]):
+            return self._scores_of(said, images, asked[0] if asked else blank, kind)
+
+    def _scores_of(
+        self,
+        texts: Sequence[object],
+        images: Sequence[object],
+        questions: Sequence[object],
+        task: Task,
+    ) -> list[HarmonicScores]:
+        signed = self.signature_for(task)
+        by_key: dict[tuple[str, str, str], HarmonicScores] = {}
+        scores: list[HarmonicScores] = []
+        for start in range(0, len(texts), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            some = self._read(texts[part], images[part], questions[part])
+            new = {e.key: e for e in some if isinstance(e, HarmonicItem) and e.key not in by_key}
+            by_key.update(zip(new, self._judge(list(new.values()), task, signed), strict=True))
+            scores += [
+                HarmonicScores(None, signed, failure=each)
+                if isinstance(each, Failure)
+                else by_key[each.key]
+                for each in some
+            ]
+        return scores
+
+    def _read(
+        self, texts: Sequence[object], images: Sequence[object], questions: Sequence[object]
+    ) -> list[HarmonicItem | Failure]:
+        prompt_images = images_of(images) if self._looks else [None] * len(texts)
+        return list(map(_item, texts, prompt_images, questions))
+
+    def _judge(
+        self, items: Sequence[HarmonicItem], task: Task, signed: str
+    ) -> list[HarmonicScores]:
+        prompts = [prompt(name, item, task) for item in items for name in self.criteria]
+        verdicts = self._asker.choose(prompts, LABELS) if prompts else []
+        reasons = iter(self._reasons(prompts, verdicts))
+        rest = iter(verdicts)
+        scores = [self._scores(item.text, rest, signed) for item in items]
+        return [
+            replace(each, criteria=tuple(replace(c, reason=next(reasons)) for c in each.criteria))
+            for each in scores
+        ]
+
+    def _reasons(self, prompts: Sequence[Prompt], verdicts: Sequence[Verdict]) -> list[str | None]:
+        """Reason for each score; a score without a reason stays valid."""
+        masses = [distribution(each) for each in verdicts]
+        questions = {
+            place: why(prompts[place], 1 + max(range(len(each)), key=each.__getitem__))
+            for place, each in enumerate(masses)
+            if self.explain and not isinstance(each, Failure)
+        }
+        replies = self._asker.write(list(questions.values()), LONGEST_REASON) if questions else []
+        texts = {p: each.text for p, each in zip(questions, replies, strict=True)}
+        return [
+            None if (text := texts.get(p)) is None else savable(text) for p in range(len(prompts))
+        ]
+
+    def _scores(self, text: str, verdicts: Iterator[Verdict], signed: str) -> HarmonicScores:
+        criteria_scores = tuple(criterion_score(name, next(verdicts)) for name in self.criteria)
+        failed = next((each for each in criteria_scores if each.failure is not None), None)
+        if failed is not None and failed.failure is not None:
+            why = replace(failed.failure, detail=f"{failed.criterion}: {failed.failure.detail}")
+            return HarmonicScores(None, signed, criteria_scores, why, text)
+        weights = harmonic_weights([each.sigma or 0.0 for each in criteria_scores], self.gamma)
+        overall = weighted_mean([each.mean or 0.0 for each in criteria_scores], weights)
+        weighted = zip(criteria_scores, weights, strict=True)
+        whole = tuple(replace(each, weight=weight) for each, weight in weighted)
+        return HarmonicScores(overall, signed, whole, None, text)
+
+
+def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
+    """Score of a criterion from the distribution over its labels, or its failure.
+
+    A reply without any label is a failure, even if the model's reader takes it for the lowest
+    label: its sigma would be 0, and it would get all the weight.
+    """
+    masses = distribution(verdict)
+    if isinstance(masses, Failure):
+        return CriterionScore(name, None, None, failure=masses)
+    return CriterionScore(name, *mean_and_sigma(masses), mass=verdict.mass)
+
+
+def _item(
+    text: object, image: PromptImage | Failure | None, question: object
+) -> HarmonicItem | Failure:
+    words, item = usable(text, "the text"), usable(question, "the question")
+    for each in (words, image, item):
+        if isinstance(each, Failure):
+            return each
+    assert isinstance(words, str)
+    assert isinstance(item, str)
+    assert not isinstance(image, Failure)
+    return HarmonicItem(words, image, item)
+
+
+def mean_and_sigma(probabilities: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation of a distribution over the scores 1, 2, ... (Eqs. 1 and 4)."""
+    whole = math.fsum(probabilities)
+    shares = [(score, each / whole) for score, each in enumerate(probabilities, start=1)]
+    mean = math.fsum(score * share for score, share in shares)
+    return mean, math.sqrt(math.fsum((score - mean) ** 2 * share for score, share in shares))
+
+
+def harmonic_weights(sigmas: Sequence[float], gamma: float) -> list[float]:
+    """Weights proportional to sigma ** (-2 (1 - gamma) / gamma), which sum to 1 (Eq. 3).
+
+    Where the formula is undefined, its limit is used: with gamma 0, or if a sigma is 0 and gamma is
+    below 1, criteria with the smallest sigma share all the weight equally.
+    """
+    if gamma == 1:
+        return [1 / len(sigmas)] * len(sigmas)
+    least = min(sigmas)
+    power = 2 * (1 - gamma) / gamma if gamma else math.inf
+    if least == 0 or math.isinf(power):
+        shares = [float(sigma == least) for sigma in sigmas]
+    else:
+        # In logarithms, since powers of a small sigma would overflow.
+        shares = [math.exp(-power * (math.log(sigma) - math.log(least))) for sigma in sigmas]
+    whole = math.fsum(shares)
+    return [share / whole for share in shares]
+
+
+def weighted_mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Weighted mean (Eq. 2), clipped to the range of the values against rounding."""
+    mean = math.fsum(value * weight for value, weight in zip(values, weights, strict=True))
+    return min(max(mean, min(values)), max(values))

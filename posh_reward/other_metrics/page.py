@@ -1,0 +1,283 @@
+"""Scored rows of POSH's siblings -> one page: image, texts, and each score with its reason.
+
+All metrics share one layout: a row has texts and groups of scores. The page has no scripts, and all
+texts are escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.records import metric_of
+from posh_reward.models.model import DOUBTFUL
+from posh_reward.other_metrics.harmonic_eval import CriterionScore, HarmonicScores
+from posh_reward.other_metrics.prove.prove import ProveScores, ResponseClaim
+from posh_reward.other_metrics.rows import HARMONIC_SCALE, average_values
+from posh_reward.other_metrics.rubric_judge import RubricScores
+from posh_reward.pages.html import Thumbnails, render
+from posh_reward.pages.report_page import label
+from posh_reward.provenance import Origins
+from posh_reward.tables.item_ids import ItemIds
+from posh_reward.tables.statistics import bootstrap_mean
+from posh_reward.tables.tables import Row, read_row
+
+HARMONIC, PROVE = (1.0, 5.0), (0.0, 1.0)  # ranges of scores
+TEXTS = {
+    "question": "Question",
+    "generation": "Written",
+    "response": "Response",
+    "reference": "Reference",
+    "answer": "True answer",
+    "caption": "Caption",
+}
+"""Text columns -> headings, in page order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageScore:
+    """One score with its name. Higher is better."""
+
+    name: str
+    value: float | None  # None if missing; ``detail`` may have the reason
+    lowest: float
+    highest: float
+    detail: str = ""  # a judge's reason, or the evidence for the score
+    digits: int = 2
+    first: bool = False  # True for the metric's overall score
+    title: str = ""  # full name
+
+    @property
+    def width(self) -> float:
+        """Filled part of the bar, in percent."""
+        share = ((self.value or 0) - self.lowest) / (self.highest - self.lowest)
+        return 100 * min(max(share, 0), 1)
+
+
+class ScoreGroup(NamedTuple):
+    """Scores below one heading."""
+
+    scores: Sequence[PageScore]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SiblingSheet:
+    """One row on the page."""
+
+    name: str  # its id
+    model: str  # "" without one
+    texts: tuple[tuple[str, str], ...]  # (heading, text)
+    groups: Sequence[ScoreGroup]  # the scores first, then the evidence
+    failure: str | None
+    signature: str
+
+
+@dataclass(slots=True)
+class SheetsOfId:
+    """One id, with its image and each model's row."""
+
+    name: str
+    image: int | None = None  # index among the copies
+    sheets: list[SiblingSheet] = field(default_factory=list)
+
+
+def sibling_page(
+    rows: Iterable[Row],
+    metric: str,
+    origins: Origins,
+    ids: ItemIds,
+    title: str | None = None,
+    images: Thumbnails | None = None,
+) -> str:
+    """Render scored rows of a metric, one of ``SIBLINGS``, as one HTML document.
+
+    Rows with the same ``id`` by several models are shown side by side. Each row's origin is added
+    to ``origins``, and its id to ``ids``.
+    """
+    items = _by_id(rows, metric, images, origins, ids)
+    if not items:
+        raise InputError("there are no rows to report on")
+    kind = SIBLINGS[metric]
+    sheets = [sheet for item in items for sheet in item.sheets]
+    return render(
+        "sibling_page.html",
+        title=title or kind.title,
+        lead=_lead(sheets, kind.explanation, len(set(origins.signatures.values()))),
+        items=items,
+        copies=images.copies if images else [],
+        means=_means(sheets, metric),
+        bootstrap_mean=bootstrap_mean,
+        footer=[*dict.fromkeys(sheet.signature for sheet in sheets), *origins.lines()],
+    )
+
+
+def _by_id(
+    rows: Iterable[Row],
+    metric: str,
+    images: Thumbnails | None,
+    origins: Origins,
+    ids: ItemIds,
+) -> list[SheetsOfId]:
+    items: list[SheetsOfId] = []
+    by_name: dict[str, SheetsOfId] = {}
+    for place, row in enumerate(rows, start=1):
+        try:
+            sheet = sheet_of(row, metric)
+        except InputError as error:
+            raise InputError(f"row {place} is not a row of {metric} scores ({error})") from None
+        try:
+            origins.add(row)
+            if row.get("id") is not None:
+                ids.add(row["id"], sheet.model, row.get("reference"), "keep one of these rows")
+        except InputError as error:
+            raise InputError(f"row {place}: {error}") from None
+        item = by_name.get(sheet.name) if sheet.model else None
+        if item is None or sheet.model in [other.model for other in item.sheets]:
+            item = SheetsOfId(sheet.name or str(place))
+            items.append(item)
+            by_name[sheet.name] = item
+        if item.image is None and images is not None:
+            item.image = images.place(row.get("image"), row.get("id"), row.get("reference"))
+        item.sheets.append(sheet)
+    return items
+
+
+def _lead(sheets: Sequence[SiblingSheet], explanation: str, signatures: int) -> str:
+    count = sum(sheet.failure is not None for sheet in sheets)
+    lead = f"{len(sheets):,} row{'s' * (len(sheets) != 1)}"
+    lead += f", {count:,} of them without some or all scores. " if count else ". "
+    lead += f"{explanation}. Models' texts, including reasons, are shown unedited."
+    if signatures > 1:
+        lead += f" These scores have {signatures} signatures: they are not comparable."
+    return lead
+
+
+def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, list[float]]]:
+    means: dict[str, dict[str, list[float]]] = {}
+    for model in dict.fromkeys(sheet.model for sheet in sheets):
+        scores: dict[str, list[float | None]] = {}
+        for sheet in sheets:
+            for score in sheet.groups[0].scores if sheet.model == model else ():
+                scores.setdefault(score.name, []).append(score.value)
+        means[model] = {n: [v for v in some if v is not None] for n, some in scores.items()}
+        if metric == "prove":
+            names = ("helpfulness", "truthfulness")
+            means[model]["average"] = average_values(*(scores[name] for name in names))
+    return means
+
+
+def _harmonic(scores: HarmonicScores) -> list[ScoreGroup]:
+    overall = PageScore("overall", scores.overall, *HARMONIC, first=True)
+    return [ScoreGroup([overall, *map(_criterion, scores.criteria)])]
+
+
+def _criterion(each: CriterionScore) -> PageScore:
+    detail = "" if each.failure is None else each.failure.detail
+    if not detail:
+        detail = "" if each.sigma is None else f"sigma {each.sigma:.2f} (0: sure)"
+        detail += "" if each.weight is None else f", weight {each.weight:.2f}"
+        if each.mass is not None and each.mass < DOUBTFUL:
+            detail += f", doubtful: only {each.mass:.2f} of the probability is on a score"
+        detail += f". {each.reason}" if each.reason else ""
+    return PageScore(each.criterion, each.mean, *HARMONIC, detail=detail)
+
+
+def _rubric(scores: RubricScores) -> list[ScoreGroup]:
+    points = []
+    for each in scores.metric_points:
+        if each.lowest >= each.highest:
+            raise InputError(f"{each.metric} goes from {each.lowest} to {each.highest} points")
+        points.append(
+            PageScore(each.metric, each.points, each.lowest, each.highest, each.feedback, 0,
+                      title=each.title)
+        )  # fmt: skip
+    if not points:
+        return [ScoreGroup([])]
+    lowest, highest = sum(each.lowest for each in points), sum(each.highest for each in points)
+    total = PageScore("total", scores.total, lowest, highest, digits=0, first=True)
+    return [ScoreGroup([total, *points])]
+
+
+def _prove(scores: ProveScores) -> list[ScoreGroup]:
+    means = [
+        PageScore(name, getattr(scores, name), *PROVE, first=name == "average")
+        for name in ("average", "helpfulness", "truthfulness")
+    ]
+    answer = [
+        PageScore(_words(each.tuple), each.score, *PROVE,
+                  detail=f"closest in the response: {_words(each.closest)}" if each.closest
+                  else "not in the response")
+        for each in scores.answer_tuples
+    ]  # fmt: skip
+    return [
+        ScoreGroup(means),
+        ScoreGroup(answer, "True answer: how far the response covers each part"),
+        ScoreGroup(list(map(_claim, scores.claims)), "Response: the evidence for each claim"),
+    ]
+
+
+def _claim(each: ResponseClaim) -> PageScore:
+    """Format a claim with its two witnesses, the better one first."""
+    witnesses = {}
+    if each.caption is not None:
+        closest = _words(each.closest) or "nothing"
+        witnesses["caption"] = f"caption {each.caption:.2f} (closest: {closest})"
+    if each.image is not None:
+        witnesses["image"] = f"image {each.image:.2f}"
+    better = witnesses.pop(str(each.witness), None)
+    parts = [*([f"best witness: {better}"] if better else []), *witnesses.values()]
+    parts += [each.failure.detail] if each.failure else []
+    return PageScore(_words(each.tuple), each.score, *PROVE, detail="; ".join(parts))
+
+
+def _words(parts: Sequence[str] | None) -> str:
+    return ", ".join(parts or ())
+
+
+class Sibling(NamedTuple):
+    """Page of one of POSH's siblings."""
+
+    title: str
+    explanation: str  # range of scores, and that higher is better
+    groups: Callable[[Any], list[ScoreGroup]]  # the scores first, then the evidence
+
+
+SIBLINGS = {
+    "harmonic": Sibling(
+        "HarmonicEval: five criteria of texts about images", HARMONIC_SCALE, _harmonic
+    ),
+    "rubric": Sibling(
+        "Rubric: points with a judge's reasons",
+        "Scores are points, higher is better; total is the sum of the points",
+        _rubric,
+    ),
+    "prove": Sibling(
+        "PROVE: helpful and truthful responses",
+        "Scores are 0 to 1, higher is better. helpfulness: how much of the true answer the "
+        "response covers; truthfulness: how much of the response the caption or the image "
+        "supports; average: the mean of the two, for a model the mean of its two means",
+        _prove,
+    ),
+}
+"""First word of a signature -> page of its rows."""
+
+
+def sheet_of(row: Row, metric: str) -> SiblingSheet:
+    """Parse a row of any table format; raise ``InputError`` unless ``metric`` scored it."""
+    if metric_of(row) != metric:
+        raise InputError(f"its signature is {label(row.get('signature'))!r}")
+    scores = read_row(metric, row)
+    groups = SIBLINGS[metric].groups(scores)
+    failure = scores.failure
+    partial = any(each.value is not None for each in groups[0].scores)
+    return SiblingSheet(
+        label(row.get("id")),
+        label(row.get("model")),
+        tuple((heading, str(row[name])) for name, heading in TEXTS.items() if row.get(name)),
+        groups,
+        failure and f"{'Not all could be scored' if partial else 'No score'}: {failure}",
+        row["signature"],
+    )

@@ -1,0 +1,562 @@
+"""Captions -> questions that programs verify (paper, section 3.1).
+
+::
+
+    caption --tuples--> scene graph --writer--> candidates: question, answer, program
+    checks: program over the graph == answer, but not over other graphs;
+            taboo, trivial, review, image, duplicate
+
+Each candidate is kept, or dropped for the first check that fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from os import PathLike
+from typing import Any, Literal, get_args
+
+from posh_reward.errors import InputError
+from posh_reward.metrics.metric import as_lists, signature
+from posh_reward.models import encoders
+from posh_reward.models.asker import READING_VERSION, Asker
+from posh_reward.models.model import Model, Prompt, distribution, model_of, savable
+from posh_reward.models.prompt_images import images_of
+from posh_reward.other_metrics.prove.program_language import BUILTINS, LONGEST, Nodes, Value
+from posh_reward.other_metrics.prove.prove import Entailment, entailment_of, read_inputs
+from posh_reward.other_metrics.prove.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
+from posh_reward.other_metrics.prove.tuples import (
+    EDITION,
+    KINDS,
+    OTHER,
+    TupleSource,
+    prompt_of,
+    replies_of,
+    scenes_of,
+    tuple_source,
+    verdicts_of,
+)
+from posh_reward.store import Store, store_of
+from posh_reward.types import Failure, PromptImage, Reply, Verdict
+
+LONGEST_REPLY = 6144  # tokens; fifteen questions with programs take about 3,000
+LONGEST_TEXT = 1000  # characters of a question or an answer
+MOST_CANDIDATES = 50  # per reply; the prompt asks for fifteen
+LONGEST_READ = 100_000
+"""Characters; the rest of a reply is ignored. Four times the length of ``LONGEST_REPLY`` tokens."""
+MOST_READ = 10 * LONGEST_READ
+"""Characters read of unfinished objects before the rest of a reply is ignored."""
+OPENING = re.compile(r'\{\s*["}]')  # start of a JSON object
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, direction marks, and lone surrogates, which cannot be encoded."""
+KEYS = ("question", "answer", "program")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionCandidate:
+    """An unverified question from the writer."""
+
+    question: str
+    answer: str
+    program: str
+
+
+def writing_prompt(caption: str, nodes: Nodes) -> Prompt:
+    """Prompt that asks for questions about one image."""
+    scene = json.dumps(nodes, ensure_ascii=False)
+    values = {"caption": caption, "scene": scene, "builtins": ", ".join(BUILTINS)}
+    return prompt_of("write", values)
+
+
+def read_candidates(reply: str) -> list[QuestionCandidate | Failure]:
+    """Read one candidate per JSON object in a reply; any text between objects is ignored.
+
+    A truncated reply yields its complete objects, one without objects a single failure. Time is
+    bounded for any reply.
+    """
+    reply = reply[:LONGEST_READ]
+    decoder = json.JSONDecoder()
+    candidates: list[QuestionCandidate | Failure] = []
+    in_vain = place = 0
+    while len(candidates) < MOST_CANDIDATES and in_vain < MOST_READ:
+        opening = OPENING.search(reply, place)
+        if opening is None:
+            break
+        try:
+            value, place = decoder.raw_decode(reply, opening.start())
+        except (ValueError, RecursionError) as error:
+            # JSONDecodeError counts lines from the start, so each costs up to its position.
+            in_vain += error.pos if isinstance(error, json.JSONDecodeError) else LONGEST_READ
+            place = opening.start() + 1
+        else:
+            candidates.append(read_candidate(value))
+    return candidates or [Failure("reply", "the writer's reply has no JSON object")]
+
+
+def read_candidate(value: object) -> QuestionCandidate | Failure:
+    """Read a candidate from a JSON object; a failure if a text is missing or too long."""
+    texts = [value.get(key) for key in KEYS] if isinstance(value, dict) else []
+    question, answer, program = (each if isinstance(each, str) else "" for each in texts)
+    question, answer = (UNSAFE.sub(" ", each).strip() for each in (question, answer))
+    program = savable(program)
+    if not (question and answer and program.strip()):
+        return Failure("reply", "the object has no question, answer or program")
+    if max(len(question), len(answer)) > LONGEST_TEXT or len(program) > LONGEST:
+        return Failure("reply", "its question, answer or program is too long")
+    return QuestionCandidate(question, answer, program.strip("\n"))
+
+
+AGREEING = 0.8  # minimum share of a program's words that occur in the question or answer
+NEGATIONS = frozenset("no not never none nothing nobody without t".split())  # t: from "isn't"
+KIND_NAMES = frozenset([*KINDS, OTHER, "type", "texture", "spatial", "action"])
+"""Kinds of attributes and relations: keys in a program's value, not content."""
+
+
+def agrees(value: Value, question: str, answer: str) -> bool:
+    """Return True if a program's value matches the stated answer.
+
+    The paper compares sentence embeddings, with a threshold that it does not publish. To embeddings
+    "red" and "black" are similar, so we compare words: most words of the value, including every
+    number, must occur in the pair, and at least one in the answer only.
+    """
+    if isinstance(value, bool):
+        return value == says_yes(answer)
+    in_question, in_answer = (
+        set(encoders.content_words(question)),
+        set(encoders.content_words(answer)),
+    )
+    pair = in_question | in_answer
+    result = [w for w in encoders.content_words(as_text(value)) if w in pair or w not in KIND_NAMES]
+    if not result or any(word.isdecimal() and word not in pair for word in result):
+        return False
+    share = sum(word in pair for word in result) / len(result)
+    return share >= AGREEING and any(word in in_answer - in_question for word in result)
+
+
+def says_yes(answer: str) -> bool:
+    """Return True if an answer begins with "yes" or has no negation."""
+    words = re.findall(r"\w+", answer.casefold())
+    return bool(words) and (words[0] == "yes" or not NEGATIONS.intersection(words))
+
+
+def as_text(value: Value) -> str:
+    """All texts and numbers in a program's value, joined by blanks."""
+    return " ".join(_texts(value))
+
+
+def _texts(value: Value) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif value is not None:
+        yield str(value)
+
+
+def is_trivial(question: str, answer: str) -> bool:
+    """Return True if the answer adds no word: "What is the concrete bar made of?" "Concrete"."""
+    return not set(encoders.content_words(answer)) - set(encoders.content_words(question))
+
+
+def taboo_word(question: str, answer: str, taboo: frozenset[str]) -> str | None:
+    """First taboo word in the pair; None if there is none."""
+    words = re.findall(r"\w+", f"{question} {answer}".casefold())
+    return next((word for word in words if word in taboo), None)
+
+
+SIFTING = "3"  # raise it with any change of what is dropped or why; part of the signature
+Drop = Literal[
+    "unreadable", "refused", "failed", "unrun", "mismatch", "constant", "taboo", "trivial",
+    "incomplete", "unnatural", "unentailed", "unjudged", "duplicate",
+]  # fmt: skip
+"""Reasons to drop a candidate.
+
+unreadable: the writer's object is not a question with an answer and a program.
+refused: the program uses a construct that is not allowed.
+failed: the program raised an error or exceeded its limits.
+unrun: earlier programs of the same reply used up its processor time.
+mismatch: the program's value differs from the stated answer.
+constant: the program returns the same value over an empty or an unrelated graph.
+taboo: the pair contains a taboo word.
+trivial, incomplete, unnatural: the reviewer's reasons (paper, Fig. 10); "trivial" is also found
+without a reviewer, by comparing words.
+unentailed: the image does not show it.
+unjudged: the reviewer, the entailment judge, or the process that runs programs failed.
+duplicate: it repeats an earlier pair of the same image.
+"""
+DROPS: tuple[Drop, ...] = get_args(Drop)
+REVIEW: dict[str, Drop | None] = {"D": "unnatural", "C": "incomplete", "B": "trivial", "A": None}
+"""The reviewer's letters, worst first -> reason to drop, None for a good pair."""
+STRANGER: Nodes = {
+    "glorp": {
+        "attributes": {"color": "vermeil", "count": "ninety"},
+        "relations_to": {"zant": {"spatial": ["athwart"], "action": ["quaffs"]}},
+    },
+    "zant": {"attributes": {}, "relations_to": {}},
+}
+"""A graph unrelated to any caption."""
+ELSEWHERE: tuple[Nodes, ...] = ({}, STRANGER)
+"""Graphs over which a program must return a different value than over the caption's."""
+EVEN = 0.5  # probability of entailment below which a pair is dropped
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPair:
+    """A question with its answer and the program that verifies it."""
+
+    question: str
+    answer: str
+    program: str
+    value: Value = None  # returned by the program
+    dropped: Drop | None = None  # None: kept
+    why: str = ""  # details of the reason
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionQuestions:
+    """All candidates about one image, or the reason why there are none."""
+
+    pairs: tuple[QuestionPair, ...]
+    failure: Failure | None = None
+
+    @property
+    def survivors(self) -> tuple[QuestionPair, ...]:
+        return tuple(pair for pair in self.pairs if pair.dropped is None)
+
+    @property
+    def drops(self) -> dict[Drop, int]:
+        """Reason -> number of candidates dropped for it."""
+        counts = Counter(pair.dropped for pair in self.pairs)
+        return {reason: counts[reason] for reason in DROPS if counts[reason]}
+
+
+Reason = tuple[Drop, str] | None
+"""Reason for dropping a pair, with details; None if it is kept."""
+
+
+def _kept(pairs: Sequence[QuestionPair]) -> list[QuestionPair]:
+    return [pair for pair in pairs if pair.dropped is None]
+
+
+def _drop(pairs: Sequence[QuestionPair], reasons: Iterable[Reason]) -> list[QuestionPair]:
+    """Drop pairs; ``reasons`` has one for each that is kept so far."""
+    rest = iter(reasons)
+
+    def judged(pair: QuestionPair) -> QuestionPair:
+        reason = next(rest) if pair.dropped is None else None
+        return pair if reason is None else replace(pair, dropped=reason[0], why=reason[1])
+
+    return list(map(judged, pairs))
+
+
+def verify_candidates(
+    candidates: Sequence[QuestionCandidate | Failure], nodes: Nodes, sandbox: Sandbox
+) -> list[QuestionPair]:
+    """Run the candidates' programs over the scene; drop those that do not verify the answer."""
+    readable = [each for each in candidates if isinstance(each, QuestionCandidate)]
+    results = iter(run_programs(sandbox, [each.program for each in readable], nodes))
+    pairs = [
+        QuestionPair("", "", "", None, "unreadable", str(each))
+        if isinstance(each, Failure)
+        else _checked(QuestionPair(each.question, each.answer, each.program), next(results))
+        for each in candidates
+    ]
+    # A constant verifies nothing: over other graphs, a program must return something else.
+    for other in ELSEWHERE:
+        left = _kept(pairs)
+        values = run_programs(sandbox, [pair.program for pair in left], other)
+        pairs = _drop(pairs, (_constant(*each, other) for each in zip(left, values, strict=True)))
+    return pairs
+
+
+def _checked(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
+    if isinstance(result, Failure):
+        # An engine failure is that of the process, not of the program.
+        reasons: dict[str, Drop] = {"engine": "unjudged", "reply": "refused"}
+        dropped = "unrun" if result is UNRUN else reasons.get(result.kind, "failed")
+        return replace(pair, dropped=dropped, why=str(result))
+    pair = replace(pair, value=result.value)
+    if agrees(result.value, pair.question, pair.answer):
+        return pair
+    return replace(pair, dropped="mismatch", why=f"found {as_text(result.value) or 'nothing'!r}")
+
+
+def _constant(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> Reason:
+    if result is UNRUN:
+        return "unrun", str(result)
+    if result == ProgramResult(pair.value):
+        graph = "a graph of something else" if other else "an empty graph"
+        return "constant", f"the same is found in {graph}"
+    return None
+
+
+def sift_words(pairs: Sequence[QuestionPair], taboo: frozenset[str]) -> list[QuestionPair]:
+    """Drop pairs with taboo words, and those whose answer adds no word to the question."""
+
+    def reason(pair: QuestionPair) -> Reason:
+        word = taboo_word(pair.question, pair.answer, taboo)
+        if word is not None:
+            return "taboo", word
+        trivial = is_trivial(pair.question, pair.answer)
+        return ("trivial", "the answer adds no word to the question") if trivial else None
+
+    return _drop(pairs, map(reason, _kept(pairs)))
+
+
+def review(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
+    """Drop pairs that a model calls trivial, incomplete or unnatural."""
+
+    def reason(verdict: Verdict) -> Reason:
+        shares = distribution(verdict)
+        if isinstance(shares, Failure):
+            return "unjudged", str(shares)
+        fault = tuple(REVIEW.values())[max(range(len(shares)), key=shares.__getitem__)]
+        return (fault, "") if fault else None
+
+    prompts = [
+        prompt_of("review", {"question": p.question, "answer": p.answer}) for p in _kept(pairs)
+    ]
+    return _drop(pairs, map(reason, verdicts_of(asker, prompts, tuple(REVIEW))))
+
+
+def sift_images(
+    pairs: Sequence[QuestionPair], entailment: Entailment, images: Sequence[PromptImage | Failure]
+) -> list[QuestionPair]:
+    """Drop pairs that the image does not show; ``images`` has one for each pair."""
+
+    def reason(result: float | Failure) -> Reason:
+        if isinstance(result, Failure):
+            return "unjudged", str(result)
+        return ("unentailed", f"probability {result:.2f}") if result < EVEN else None
+
+    statements = [
+        (f'the answer to "{pair.question}" is "{pair.answer}"', image)
+        for pair, image in zip(pairs, images, strict=True)
+        if pair.dropped is None
+    ]
+    return _drop(pairs, map(reason, entailment.probabilities(statements)))
+
+
+def once_each(
+    pairs: Sequence[QuestionPair], encoder: encoders.Encoder, alike: float
+) -> list[QuestionPair]:
+    """Drop pairs that repeat an earlier kept pair of the same image (after SemDeDup)."""
+    left = [place for place, pair in enumerate(pairs) if pair.dropped is None]
+    vectors = encoders.unit_vectors(
+        encoder, [f"{pairs[i].question} {pairs[i].answer}" for i in left]
+    )
+    similar = vectors @ vectors.T if left else vectors
+    pairs_left, firsts = list(pairs), list[int]()
+    for row, place in enumerate(left):
+        # Only kept pairs count: along a chain of near-duplicates, comparing with dropped ones would
+        # drop pairs that are unlike any kept one.
+        same = [earlier for earlier in firsts if similar[row, earlier] >= alike]
+        if same:
+            first = pairs[left[same[0]]].question
+            pairs_left[place] = replace(pairs[place], dropped="duplicate", why=f"of {first!r}")
+        else:
+            firsts.append(row)
+    return pairs_left
+
+
+DUPLICATE = 0.95  # minimum similarity at which two questions about one image are duplicates
+NOTHING_THERE = Failure("text", "the caption is empty, or names nothing to ask about")
+
+
+class PairMaker:
+    """A maker of verified questions with answers, from captions.
+
+    Args:
+        writer: the model that writes questions, answers and programs (the paper: GPT-4o), as a
+            name, a settings file, a mapping, or a ``Model``. It may be text-only.
+        reviewer: a model that drops trivial, incomplete and unnatural pairs (the paper: GPT-4o).
+            None: only pairs whose answer adds no word to the question are dropped.
+        entailment: a vision model that drops pairs that the image does not show.
+        tuples: source of scene graphs: "graph" for ours, or a model.
+        encoder: finds duplicate questions; see ``Prove``.
+        taboo: words that no pair may contain. The paper's list is not published.
+        parser: for our scene graphs: "embedded", or an installed spaCy pipeline.
+        store: a file (or a ``Store``) that keeps models' answers across runs.
+        seconds: processor time of one program.
+
+    Raises:
+        InputError: a name is unknown, or the model for entailment does not take images.
+        ConfigError: a model's settings are invalid.
+    """
+
+    def __init__(
+        self,
+        writer: str | Mapping[str, Any] | Model,
+        reviewer: str | Mapping[str, Any] | Model | None = None,
+        entailment: str | Mapping[str, Any] | Model | None = None,
+        tuples: str | Mapping[str, Any] | Model = "graph",
+        *,
+        encoder: str | encoders.Encoder = encoders.EMBEDDED,
+        taboo: Sequence[str] = (),
+        parser: str = "embedded",
+        store: str | PathLike[str] | Store | None = None,
+        seconds: float = 2.0,
+    ) -> None:
+        if isinstance(taboo, str):
+            raise InputError(f"taboo is one string: pass a list of words, [{taboo[:40]!r}]")
+        self.store = store_of(store)
+        self.writer = Asker(model_of(writer), self.store)
+        self.reviewer = None if reviewer is None else Asker(model_of(reviewer), self.store)
+        self.entailment = entailment_of(entailment, self.store)
+        self.tuples: TupleSource = tuple_source(tuples, parser, self.store)
+        self.encoder = encoders.load_encoder(encoder)
+        self.encoder_name = encoders.name_of(encoder)
+        self.taboo = frozenset(word.casefold() for word in taboo)
+        self.programs = Sandbox(seconds)
+
+    @property
+    def signature(self) -> str:
+        """``prove-pairs|writer:...|reviewer:...|entailment:...|tuples:...|encoder:...|...``."""
+        judge = None if self.entailment is None else self.entailment.asker
+        return signature(
+            "prove-pairs",
+            {
+                "writer": self.writer.model.name,
+                "reviewer": "none" if self.reviewer is None else self.reviewer.model.name,
+                "entailment": "none" if judge is None else judge.model.name,
+                **self.tuples.fields,
+                "encoder": self.encoder_name,
+                "wording": EDITION,
+                "sifting": SIFTING,
+                "replies": str(READING_VERSION),
+                **({"taboo": ",".join(sorted(self.taboo))} if self.taboo else {}),
+            },
+        )
+
+    def make(
+        self,
+        captions: Sequence[str | None],
+        images: Sequence[object] | None = None,
+        graphs: Sequence[object] | None = None,
+    ) -> list[CaptionQuestions]:
+        """Return all candidates about each image, kept and dropped, in order.
+
+        Args:
+            captions: detailed true descriptions of images.
+            images: in any form that ``image_of`` reads; required with an entailment judge, and
+                refused without one.
+            graphs: scene graphs or tuples of the captions, such as the authors' own
+                (``tuples.read_graph``); captions whose graph is None are parsed.
+
+        Raises:
+            InputError: the lists differ in length, or images are missing.
+            JudgeError: a model does not work at all.
+        """
+        columns = {"captions": captions} | ({} if graphs is None else {"graphs": graphs})
+        texts, *own = read_inputs(self.entailment, images, **columns)
+        questions = self._write_drafts(texts, own[0] if own else None)
+        flat = [pair for each in questions for pair in each.pairs]
+        if self.reviewer is not None:
+            flat = review(flat, self.reviewer)
+        if self.entailment is not None and images is not None:
+            visible = [
+                p for p, each in zip(images_of(images), questions, strict=True) for _ in each.pairs
+            ]
+            flat = sift_images(flat, self.entailment, visible)
+        rest = iter(flat)
+        return [
+            replace(
+                each,
+                pairs=tuple(
+                    once_each(list(islice(rest, len(each.pairs))), self.encoder, DUPLICATE)
+                ),
+            )
+            for each in questions
+        ]
+
+    def close(self) -> None:
+        self.programs.close()
+
+    def _write_drafts(
+        self, captions: Sequence[str | None], graphs: Sequence[object] | None
+    ) -> list[CaptionQuestions]:
+        """Ask the writer about each caption; verify by programs and by words."""
+        scenes = scenes_of(self.tuples, captions, graphs)
+        prompts = {
+            place: writing_prompt(str(captions[place] or "").strip(), nodes)
+            for place, nodes in enumerate(scenes)
+            if nodes and not isinstance(nodes, Failure)
+        }
+        replies = replies_of(self.writer, list(prompts.values()), LONGEST_REPLY)
+        by_place = dict(zip(prompts, replies, strict=True))
+        return [self._draft(nodes, by_place.get(place)) for place, nodes in enumerate(scenes)]
+
+    def _draft(self, nodes: Nodes | Failure, reply: Reply | None) -> CaptionQuestions:
+        if isinstance(nodes, Failure):
+            return CaptionQuestions((), nodes.about("the caption"))
+        if reply is None:
+            return CaptionQuestions((), NOTHING_THERE)
+        if reply.text is None:
+            return CaptionQuestions((), reply.failure)
+        pairs = verify_candidates(read_candidates(reply.text), nodes, self.programs)
+        return CaptionQuestions(tuple(sift_words(pairs, self.taboo)))
+
+
+class PairVerifier:
+    """A check of pairs, such as the authors' or edited ones, by their programs, without a model.
+
+    Arguments and errors are those of ``PairMaker``.
+    """
+
+    def __init__(
+        self,
+        tuples: str | Mapping[str, Any] | Model = "graph",
+        *,
+        parser: str = "embedded",
+        store: str | PathLike[str] | Store | None = None,
+        seconds: float = 2.0,
+    ) -> None:
+        self.tuples: TupleSource = tuple_source(tuples, parser, store_of(store))
+        self.programs = Sandbox(seconds)
+
+    @property
+    def signature(self) -> str:
+        """``prove-programs|tuples:...|...|sifting:3|version:...``."""
+        return signature("prove-programs", {**self.tuples.fields, "sifting": SIFTING})
+
+    def verify(
+        self,
+        questions: Sequence[str | None],
+        answers: Sequence[str | None],
+        programs: Sequence[str | None],
+        captions: Sequence[str | None],
+        graphs: Sequence[object] | None = None,
+    ) -> list[QuestionPair | Failure]:
+        """Run each program over its caption's graph, and two others, and compare with the answer.
+
+        All lists have one value per pair; ``graphs`` are as for ``PairMaker.make``. A pair has its
+        program's value, and is ``dropped`` if the answer is not verified; it is a failure if the
+        caption has no graph. ``InputError`` if the lists differ in length.
+        """
+        columns = {"questions": questions, "answers": answers, "programs": programs}
+        columns["captions"] = captions
+        asked, answered, run, texts, *own = as_lists(
+            **columns, **({} if graphs is None else {"graphs": graphs})
+        )
+        scenes = scenes_of(self.tuples, texts, own[0] if own else None)
+        return [self._verify(*each) for each in zip(asked, answered, run, scenes, strict=True)]
+
+    def close(self) -> None:
+        self.programs.close()
+
+    def _verify(
+        self, question: object, answer: object, program: object, nodes: Nodes | Failure
+    ) -> QuestionPair | Failure:
+        if isinstance(nodes, Failure):
+            return nodes.about("the caption")
+        candidate = read_candidate({"question": question, "answer": answer, "program": program})
+        # One pair per call: each has its own budget of processor time.
+        [pair] = sift_words(verify_candidates([candidate], nodes, self.programs), frozenset())
+        return pair

@@ -1,0 +1,368 @@
+"""POSH's siblings over files: HarmonicEval, rubrics, and PROVE with its question making."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from math import nan
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posh_reward.errors import InputError, on_one_line
+from posh_reward.metrics.records import fields_of_record, reason_of
+from posh_reward.models.model import DOUBTFUL
+from posh_reward.other_metrics.harmonic_eval import ANSWERS, IMAGE_CRITERIA, check_task
+from posh_reward.other_metrics.prove.pair_maker import as_text
+from posh_reward.tables.engine import (
+    REMEDY,
+    RowScorer,
+    TableItem,
+    TableSettings,
+    column,
+    fill,
+    go_through,
+    open_items,
+)
+from posh_reward.tables.standings import Board, ReasonCount, reason_lines
+from posh_reward.tables.tables import (
+    STANDARD,
+    TEXTS,
+    Row,
+    check_apart,
+    format_of,
+    sink,
+    write_table,
+)
+from posh_reward.types import Failure
+
+if TYPE_CHECKING:
+    from posh_reward.other_metrics.harmonic_eval import HarmonicEval
+    from posh_reward.other_metrics.prove.pair_maker import PairMaker, PairVerifier, QuestionPair
+    from posh_reward.other_metrics.prove.prove import Prove
+    from posh_reward.other_metrics.rubric_judge import RubricJudge
+
+
+HARMONIC_SCALE = "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"
+
+
+class HarmonicRows(RowScorer):
+    """Score texts with HarmonicEval; some tasks also need a column ``question``."""
+
+    record = "harmonic"
+
+    def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
+        names = ("overall", *metric.criteria)
+        looks = any(each in IMAGE_CRITERIA for each in metric.criteria)
+        signature = partial(metric.signature_for, task)
+        super().__init__(signature, looks, *metric.criteria)
+        self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, doubtful_criteria)
+        self.metric = metric
+        self.task = task
+        needs_question = check_task(task) in ANSWERS
+        self.texts = ("generation", "question") if needs_question else ("generation",)
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        texts, images = column(items, "generation"), [item.content for item in items]
+        questions = column(items, "question") if "question" in self.texts else None
+        scores = self.metric.score(texts, images, self.task, questions=questions)
+        none = dict.fromkeys(self.metric.criteria)
+        return [
+            self.row(item, each, **none | each.means)
+            for item, each in zip(items, scores, strict=True)
+        ]
+
+
+def doubtful_criteria(row: Mapping[str, Any]) -> Iterator[str]:
+    """Name the criteria whose reply was more likely no score than one."""
+    masses = {each["criterion"]: each.get("mass") for each in row["criteria"]}
+    names = [name for name, mass in masses.items() if mass is not None and mass < DOUBTFUL]
+    if names:
+        yield f"the reply is more likely no score than one, for {', '.join(names)}"
+
+
+class RubricRows(RowScorer):
+    """Score texts against references with a rubric; ``questions``: the table has their column."""
+
+    record = "rubric"
+
+    def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
+        metrics = judge.rubric.metrics
+        reserved = TEXTS | fields_of_record(self.record).keys()
+        clashes = [metric.name for metric in metrics if metric.name in reserved]
+        if clashes:
+            raise InputError(
+                f"rows already have a column {clashes[0]!r}: rename the rubric's metric"
+            )
+        ranges = ", ".join(f"{each.name} {each.lowest} to {each.highest}" for each in metrics)
+        whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
+        names = ("total", *(metric.name for metric in metrics))
+        # No images: the reference says what is in them.
+        super().__init__(lambda: judge.signature, False, *names)
+        explanation = f"Scores are points, higher is better: {whole}, {ranges}"
+        self.board = Board(names, "total", explanation, self.unit)
+        self.judge = judge
+        self.questions = questions
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        questions = column(items, "question") if self.questions else None
+        texts, references = column(items, "generation"), column(items, "reference")
+        scores = self.judge.score(texts, references, questions)
+        none = dict.fromkeys(metric.name for metric in self.judge.rubric.metrics)
+        return [
+            self.row(item, each, **none | each.points)
+            for item, each in zip(items, scores, strict=True)
+        ]
+
+
+def average_values(
+    helpfulness: Sequence[float | None], truthfulness: Sequence[float | None]
+) -> list[float]:
+    """(rows,) values with the mean and interval of the mean of two means (PROVE, Table 1).
+
+    Empty if no row has one of the scores.
+    """
+    # Taking only rows with both scores would leave out silence (helpfulness 0, no truthfulness).
+    # Each value is the average plus the row's influence on both means, so resampling the values
+    # resamples, to first order, both means together.
+    columns = [
+        np.array([nan if value is None else value for value in values], dtype=float)
+        for values in (helpfulness, truthfulness)
+    ]  # each (rows,)
+    counts = [int(np.isfinite(column).sum()) for column in columns]
+    if not all(counts):
+        return []
+    means = [float(np.nanmean(column)) for column in columns]
+    influence = [
+        np.nan_to_num(column - mean) * len(column) / count
+        for column, mean, count in zip(columns, means, counts, strict=True)
+    ]
+    values: list[float] = ((sum(means) + influence[0] + influence[1]) / 2).tolist()
+    return values
+
+
+class Means:
+    """Means over the rows that have the score, by model if there are several (paper, Table 1)."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, ReasonCount] = {}  # by reason
+        self.models: dict[str | None, dict[str, list[float]]] = {}  # model -> score -> values
+
+    def add(self, row: Row) -> None:
+        note_failure(self.failures, row)
+        scores = self.models.setdefault(row.get("model"), {"helpfulness": [], "truthfulness": []})
+        for name, values in scores.items():
+            if row[name] is not None:  # responses without claims have no truthfulness
+                values.append(row[name])
+
+    def __str__(self) -> str:
+        lines = []
+        for model, scores in self.models.items():
+            means = [fmean(values) if values else None for values in scores.values()]
+            texts = [
+                f"{name} {number(mean)} (of {len(values):,})"
+                for (name, values), mean in zip(scores.items(), means, strict=True)
+            ]
+            # The mean of the two means, as in the paper: over rows with both scores, an empty
+            # response, which has no truthfulness, would be left out, though its helpfulness is 0.
+            found = [mean for mean in means if mean is not None]
+            average = number(fmean(found) if len(found) == len(means) else None)
+            name = "" if model is None else f"{on_one_line(model)}: "
+            texts.append(f"average of the two {average}; higher is better")
+            lines.append(name + ", ".join(texts))
+        return "\n".join([*lines, *reason_lines(self.failures)])
+
+
+def number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}"
+
+
+def note_failure(failures: dict[str, ReasonCount], row: Row) -> None:
+    if reason := reason_of(row):
+        failures.setdefault(on_one_line(reason), ReasonCount()).add(row["id"])
+
+
+RESPONSE_TEXTS = ("response", "answer", "question", "caption")  # columns of a table to score
+PAIR_TEXTS = ("question", "answer", "program", "caption")  # columns of pairs to verify
+GRAPH = "_graph"
+"""Suffix of columns whose graphs replace a text's own, such as the authors' graphs."""
+
+
+class GraphRows(RowScorer):
+    """Rows of a table that may have graphs, which its rows repeat only where they are texts."""
+
+    def head(self, item: TableItem) -> Row:
+        head = item.head.items()
+        return {name: value for name, value in head if value or not name.endswith(GRAPH)}
+
+
+class CandidateRows(GraphRows):
+    """Write candidate questions for captions; each row has all of its candidates."""
+
+    unit = "caption"
+
+    def __init__(self, maker: PairMaker) -> None:
+        looks = maker.entailment is not None
+        super().__init__(lambda: maker.signature, looks, "pairs")
+        self.maker = maker
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        images = [item.content for item in items] if self.wants_images else None
+        graphs = graphs_in(items).get("caption")
+        candidates = self.maker.make(column(items, "caption"), images, graphs)
+        return [
+            {
+                **self.head(item),
+                "failure": each.failure and asdict(each.failure),
+                "pairs": [asdict(pair) for pair in each.pairs],
+                "signature": self.signature,
+            }
+            for item, each in zip(items, candidates, strict=True)
+        ]
+
+
+class ProgramRows(GraphRows):
+    """Run the programs of pairs: their values, and the reason to drop a pair if there is one."""
+
+    unit = "pair"
+
+    def __init__(self, verifier: PairVerifier) -> None:
+        super().__init__(lambda: verifier.signature, False, "dropped")
+        self.verifier = verifier
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        question, answer, program, caption = (column(items, name) for name in PAIR_TEXTS)
+        graphs = graphs_in(items).get("caption")
+        pairs = self.verifier.verify(question, answer, program, caption, graphs)
+        return [self._row(item, pair) for item, pair in zip(items, pairs, strict=True)]
+
+    def _row(self, item: TableItem, pair: QuestionPair | Failure) -> Row:
+        if isinstance(pair, Failure):
+            result: Row = {"failure": asdict(pair), "value": None, "dropped": None, "why": None}
+        else:
+            value = {"value": as_text(pair.value), "dropped": pair.dropped, "why": pair.why}
+            result = {"failure": None, **value}
+        return {**self.head(item), **result, "signature": self.signature}
+
+
+def graphs_in(items: Sequence[TableItem]) -> dict[str, list[object]]:
+    """Text column -> graphs that replace its texts' own, for each such column of the table."""
+    names = [name for name in items[0].texts if name.endswith(GRAPH)] if items else []
+    return {name.removesuffix(GRAPH): column(items, name) for name in names}
+
+
+class ResponseRows(GraphRows):
+    """Score responses with PROVE; ``graphs`` are the text columns that the table has graphs of."""
+
+    record = "prove"
+    unit = "response"
+
+    def __init__(self, prove: Prove, graphs: Sequence[str] = ()) -> None:
+        signature = partial(prove.signature_for, graphs)
+        super().__init__(signature, prove.entailment is not None, "average")
+        self.prove = prove
+
+    def rows(self, items: Sequence[TableItem]) -> list[Row]:
+        images = [item.content for item in items] if self.wants_images else None
+        response, answer, question, caption = (column(items, name) for name in RESPONSE_TEXTS)
+        graphs = graphs_in(items)
+        scores = self.prove.score(response, answer, question, caption, images, graphs=graphs)
+        return [
+            self.row(item, each, average=each.average)
+            for item, each in zip(items, scores, strict=True)
+        ]
+
+
+def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettings) -> list[Row]:
+    """Make verified questions for a table of captions; return the rows of ``OUTPUT.made.jsonl``."""
+    format = format_of(output)
+    if output == STANDARD:
+        raise InputError(
+            "pairs cannot go to standard output: name a file; all candidates are kept beside it"
+        )
+    check_apart(source, output)
+    candidates = f"{output}.made.jsonl"
+    if Path(output).exists() and not Path(candidates).exists() and not settings.overwrite:
+        raise InputError(f"{output!r} already exists: {REMEDY}")
+    work = CandidateRows(maker)
+    rows: list[Row] = []
+    with (
+        open_items(source, settings, images=work.wants_images) as (items, total),
+        sink(candidates, format_of(candidates), settings.overwrite, work.reread) as out,
+    ):
+        fill(out, work, items, candidates, settings, rows.append, total)
+    write_table([pair for row in rows for pair in pair_rows(row)], Path(output), format)
+    return rows
+
+
+def pair_rows(row: Row) -> Iterator[Row]:
+    """The kept pairs of one caption, as rows to ask a model under test."""
+    head: Row = {key: row[key] for key in ("caption", "image") if key in row}
+    pairs = [pair for pair in row["pairs"] if pair["dropped"] is None]
+    for number, pair in enumerate(pairs, start=1):
+        task: Row = {key: pair[key] for key in ("question", "answer", "program")}
+        yield {"id": f"{row['id']}/{number}", **head, **task}
+
+
+def candidates_summary(rows: Sequence[Row]) -> str:
+    """Counts of one run: captions, candidates, kept, and dropped by reason."""
+    pairs = [pair for row in rows for pair in row["pairs"]]
+    drops = Counter(pair["dropped"] for pair in pairs)
+    failures: dict[str, ReasonCount] = {}
+    for row in rows:
+        note_failure(failures, row)
+    count = sum(each.count for each in failures.values())
+    first = f"{len(rows):,} captions ({count:,} failed), {len(pairs):,} candidates, "
+    doubts = Counter(pair["why"] for pair in pairs if pair["dropped"] == "unjudged")
+    unjudged = [
+        f"  unjudged, {n:,} of them: {on_one_line(why)}" for why, n in doubts.most_common(3)
+    ]
+    lines = [f"{first}{drops[None]:,} kept", *drop_lines(drops), *unjudged]
+    return "\n".join([*lines, *reason_lines(failures, "no pairs")])
+
+
+def drop_lines(drops: Counter[str | None]) -> list[str]:
+    return [f"  {on_one_line(why)}: {n:,}" for why, n in drops.most_common() if why is not None]
+
+
+class PairCounts:
+    """Counts of verified and dropped pairs."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, ReasonCount] = {}
+        self.drops: Counter[str | None] = Counter()
+        """Reason -> pairs; None: verified."""
+
+    def add(self, row: Row) -> None:
+        note_failure(self.failures, row)
+        if row["failure"] is None:
+            self.drops[row["dropped"]] += 1
+
+    def __str__(self) -> str:
+        count = self.drops.total() + sum(each.count for each in self.failures.values())
+        lines = [f"{count:,} pairs, {self.drops[None]:,} verified", *drop_lines(self.drops)]
+        return "\n".join([*lines, *reason_lines(self.failures, "not verified")])
+
+
+def verify_pairs(
+    verifier: PairVerifier, source: str, output: str, settings: TableSettings
+) -> PairCounts:
+    """Verify a table of pairs by running their programs again; texts are ``PAIR_TEXTS``."""
+    counts = PairCounts()
+    go_through(ProgramRows(verifier), source, output, settings, counts.add)
+    return counts
+
+
+def score_responses(prove: Prove, source: str, output: str, settings: TableSettings) -> Means:
+    """Score a table of responses, as ``go_through``.
+
+    Texts are ``RESPONSE_TEXTS``, and optionally columns of their graphs (``GRAPH``).
+    """
+    means = Means()
+    graphs = [name.removesuffix(GRAPH) for name in settings.columns.texts if name.endswith(GRAPH)]
+    go_through(ResponseRows(prove, graphs), source, output, settings, means.add)
+    return means

@@ -1,0 +1,491 @@
+"""Rubric judge: points on several metrics, each with a reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from posh_reward.errors import ConfigError, InputError
+from posh_reward.metrics.metric import as_lists, mean, read_reference, signature, usable
+from posh_reward.metrics.wording import sections
+from posh_reward.models.asker import READING_VERSION, Asker
+from posh_reward.models.model import Model, Prompt, model_of, savable
+from posh_reward.settings import ENDINGS, brief, guess, read_settings
+from posh_reward.store import Store, store_of
+from posh_reward.types import Failure, Reply, Usage
+
+OPENING = (
+    "You are an expert judge. Your task is to evaluate a given answer based on a ground truth and "
+    "question using the criteria provided below."
+)
+Text = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1)]
+STRICT = ConfigDict(frozen=True, extra="forbid")
+
+
+class RubricMetric(BaseModel):
+    """One criterion that earns points."""
+
+    model_config = STRICT
+    name: Annotated[Text, StringConstraints(max_length=60)]
+    """Its key in replies."""
+    title: Text
+    points: Annotated[dict[int, Text], Field(min_length=2)]
+    """Allowed points -> condition that earns them, best first."""
+
+    @field_validator("name")
+    @classmethod
+    def _safe(cls, name: str) -> str:
+        if not name.isprintable() or any(mark in name for mark in '"\\'):
+            raise ValueError("use printable characters without quotes and backslashes")
+        return name
+
+    @field_validator("points")
+    @classmethod
+    def _best_first(cls, points: dict[int, str]) -> dict[int, str]:
+        return dict(sorted(points.items(), reverse=True))
+
+    @property
+    def highest(self) -> int:
+        return max(self.points)
+
+    @property
+    def lowest(self) -> int:
+        return min(self.points)
+
+
+class Example(BaseModel):
+    """An answer with its points, shown in the prompt."""
+
+    model_config = STRICT
+    truth: Text
+    answer: Text
+    scores: dict[str, StrictInt]
+    feedback: dict[str, Text]
+    question: Text | None = None
+    """None: the rubric's own question."""
+
+
+class Rubric(BaseModel):
+    """Instructions to a judge; more points are better."""
+
+    model_config = STRICT
+    name: str
+    metrics: Annotated[tuple[RubricMetric, ...], Field(min_length=1, max_length=100)]
+    steps: tuple[Text, ...] = ()
+    examples: tuple[Example, ...] = ()
+    question: Text | None = None
+    """The question that the texts answer, for calls without questions."""
+    opening: Text = OPENING
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Rubric:
+        names = [metric.name for metric in self.metrics]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two metrics have the same name: {', '.join(names)}")
+        for number, example in enumerate(self.examples, start=1):
+            for metric in self.metrics:
+                points = example.scores.get(metric.name)
+                if points not in metric.points or metric.name not in example.feedback:
+                    raise ValueError(
+                        f"example {number}: {metric.name} has {points} points: use one of "
+                        f"{', '.join(map(str, metric.points))}, with feedback"
+                    )
+        return self
+
+    @property
+    def highest(self) -> int:
+        return sum(metric.highest for metric in self.metrics)
+
+    @property
+    def lowest(self) -> int:
+        return sum(metric.lowest for metric in self.metrics)
+
+
+def rubric_names() -> list[str]:
+    folder = resources.files("posh_reward") / "other_metrics/rubric/rubrics"
+    return sorted(Path(each.name).stem for each in folder.iterdir() if each.name.endswith(".yaml"))
+
+
+def load_rubric(which: str | PathLike[str] | Mapping[str, Any] | Rubric) -> Rubric:
+    """Load a rubric from a name, a YAML or JSON file, or a mapping.
+
+    Raises:
+        InputError: no rubric has that name.
+        ConfigError: the file is unreadable or does not describe a rubric; the message says where.
+    """
+    if isinstance(which, Rubric):
+        return which
+    if isinstance(which, Mapping):
+        return rubric_of(which, "rubric")
+    path = Path(which)
+    if path.suffix.lower() in ENDINGS:
+        return rubric_of(read_settings(path, "the rubric"), path.stem)
+    if str(which) not in rubric_names():
+        raise InputError(
+            f"unknown rubric {brief(str(which))}{guess(str(which), rubric_names())}: use a .yaml "
+            f"or .json file, or one of {', '.join(rubric_names())}"
+        )
+    with resources.as_file(
+        resources.files("posh_reward") / f"other_metrics/rubric/rubrics/{which}.yaml"
+    ) as file:
+        return rubric_of(read_settings(file), str(which))
+
+
+def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
+    """Read a rubric from settings; ``name`` is shown in signatures and messages."""
+    try:
+        return Rubric.model_validate({**settings, "name": name})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = " ".join(
+            f"{part + 1}" if isinstance(part, int) else str(part) for part in first["loc"]
+        )
+        why = first["msg"].removeprefix("Value error, ")
+        at = f"{place} is {brief(first['input'])}: " if place else ""
+        raise ConfigError(f"{name}: {at}{why[:1].lower()}{why[1:]}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPoints:
+    """Points on one metric."""
+
+    metric: str
+    title: str
+    points: int
+    """Higher is better."""
+    lowest: int
+    highest: int
+    feedback: str
+    """The judge's reason. Written by a model: escape it in web pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RubricScores:
+    """Points of one text on all metrics of a rubric."""
+
+    total: int | None
+    """Sum of the points, higher is better; None if judging failed."""
+    share: float | None
+    """The total, scaled from 0 (fewest points) to 1 (most)."""
+    signature: str
+    """Settings and versions needed to reproduce the points."""
+    metric_points: tuple[MetricPoints, ...] = ()
+    """One per metric, in the rubric's order; empty if judging failed."""
+    failure: Failure | None = None
+    """Reason for missing points; None if there are points."""
+    repaired: bool = False
+    """True if the points come from a second reply, because the first was unusable."""
+    generation: str = ""
+    """The stripped text."""
+
+    @property
+    def points(self) -> dict[str, int]:
+        return {each.metric: each.points for each in self.metric_points}
+
+
+LONGEST_FEEDBACK = 2_000  # characters; longer reasons are cut
+
+
+class ReplyError(ValueError):
+    """Unusable reply. The judge is shown the message and asked again."""
+
+
+def read_points(reply: str, rubric: Rubric) -> tuple[MetricPoints, ...]:
+    """Read one number of points per metric from a reply.
+
+    Text or a code fence around the JSON object is ignored. The object must have exactly the
+    rubric's metrics as keys, each scored with points that the rubric allows.
+    """
+    values = _object(reply)
+    names = [metric.name for metric in rubric.metrics]
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise ReplyError(f"{', '.join(missing)} missing")
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        raise ReplyError(f"{brief(unknown[0])} is not a criterion")
+    return tuple(_metric_points(metric, values[metric.name]) for metric in rubric.metrics)
+
+
+def _object(reply: str) -> Mapping[str, Any]:
+    start = reply.find("{")
+    if start < 0:
+        raise ReplyError("there is no JSON object in it")
+    decoder = json.JSONDecoder(object_pairs_hook=_once_each, parse_constant=_no_constant)
+    try:
+        values, _ = decoder.raw_decode(reply, start)
+    except ReplyError:
+        raise
+    except RecursionError:
+        raise ReplyError("its JSON is nested too deeply") from None
+    except ValueError as error:
+        raise ReplyError(f"its JSON is broken: {error}") from None
+    assert isinstance(values, dict)
+    return values
+
+
+def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ReplyError("it gives a name twice")
+    return values
+
+
+def _no_constant(name: str) -> float:
+    raise ReplyError(f"{name} is not a number of points")
+
+
+def _metric_points(metric: RubricMetric, content: object) -> MetricPoints:
+    if not isinstance(content, dict) or set(content) != {"score", "feedback"}:
+        raise ReplyError(f'{metric.name} is not an object of "score" and "feedback"')
+    score, feedback = content["score"], content["feedback"]
+    if isinstance(score, bool) or not isinstance(score, int | float) or score not in metric.points:
+        allowed = ", ".join(map(str, sorted(metric.points)))
+        raise ReplyError(f"the score of {metric.name} is {brief(score)}, not one of {allowed}")
+    if not isinstance(feedback, str):
+        raise ReplyError(f"the feedback on {metric.name} is not a text")
+    reason = savable(feedback.strip()[:LONGEST_FEEDBACK])
+    return MetricPoints(
+        metric.name, metric.title, int(score), metric.lowest, metric.highest, reason
+    )
+
+
+EDITION = 1  # of the wording: raise it with any change; signatures show it from 2 on
+LONGEST_QUOTE = 2_000  # characters of an unusable reply quoted back to the judge
+NO_QUESTION = "Describe the image."  # if neither the call nor the rubric has a question
+
+
+def opening(rubric: Rubric) -> str:
+    """Beginning shared by all prompts of a rubric."""
+    return _section("judge").format(
+        opening=rubric.opening,
+        criteria="\n\n".join(_criterion(n, m) for n, m in enumerate(rubric.metrics, start=1)),
+        steps="\n".join(f"{n}. {step}" for n, step in enumerate(rubric.steps, start=1)),
+        form=form(rubric),
+        examples="\n\n".join(_example(rubric, example) for example in rubric.examples),
+    )
+
+
+def digest(opening_text: str, rubric: Rubric) -> str:
+    """Eight hexadecimal digits that change with the text of a rubric's prompts."""
+    return sha256(f"{opening_text}\0{rubric.question}".encode()).hexdigest()[:8]
+
+
+def prompt(
+    opening_text: str, rubric: Rubric, answer: str, truth: str, question: str | None
+) -> Prompt:
+    """Prompt that asks for the points of one answer; ``opening_text`` comes from ``opening``."""
+    return Prompt(opening_text, "\n\n" + _item(rubric, answer, truth, question))
+
+
+def repair(question: Prompt, reply: str, reason: str) -> Prompt:
+    """Prompt that quotes an unusable reply with the reason, and asks again."""
+    request = _section("repair").format(reply=reply[:LONGEST_QUOTE], reason=reason)
+    return question._replace(suffix=f"{question.suffix}\n\n{request}")
+
+
+def form(rubric: Rubric) -> str:
+    """JSON form that a reply must have."""
+    lines = (
+        f'  "{metric.name}": {{"score": <one of {", ".join(map(str, sorted(metric.points)))}>, '
+        '"feedback": "<why>"}'
+        for metric in rubric.metrics
+    )
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _criterion(number: int, metric: RubricMetric) -> str:
+    head = f"{number}. {metric.name}: {metric.title} ({metric.lowest}-{metric.highest} points)"
+    points_lines = (
+        f"   - {points} point{'' if points == 1 else 's'}: {text}"
+        for points, text in metric.points.items()
+    )
+    return "\n".join((head, *points_lines))
+
+
+def _example(rubric: Rubric, example: Example) -> str:
+    reply = {
+        metric.name: {
+            "score": example.scores[metric.name],
+            "feedback": example.feedback[metric.name],
+        }
+        for metric in rubric.metrics
+    }
+    item = _item(rubric, example.answer, example.truth, example.question)
+    return f"{item}\n{_section('reply').format(reply=json.dumps(reply, ensure_ascii=False))}"
+
+
+def _item(rubric: Rubric, answer: str, truth: str, question: str | None) -> str:
+    question = question or rubric.question or NO_QUESTION
+    return _section("item").format(question=question, truth=truth, answer=answer)
+
+
+def _section(name: str) -> str:
+    return sections("other_metrics/rubric", "paper")[name]
+
+
+LONGEST_REPLY = 1024  # tokens; five metrics take about 200
+
+Points = tuple[MetricPoints, ...]
+
+
+class RubricJudge:
+    """A language model that scores texts by a rubric.
+
+    Args:
+        model: a name, a settings file or a mapping (``models.model.load_model``), or a ``Model``.
+        rubric: the name of a shipped rubric ("animals" is the paper's), a YAML or JSON file, a
+            mapping, or a ``Rubric``.
+        store: a file (or a ``Store``) that keeps the model's replies across runs and processes.
+
+    Raises:
+        InputError: a name is unknown.
+        ConfigError: the rubric or the model's settings are invalid.
+    """
+
+    name = "rubric"
+    """First word of signatures and log names."""
+
+    def __init__(
+        self,
+        model: str | Mapping[str, Any] | Model,
+        rubric: str | PathLike[str] | Mapping[str, Any] | Rubric = "animals",
+        store: str | PathLike[str] | Store | None = None,
+    ) -> None:
+        self.model = model_of(model)
+        self.rubric = load_rubric(rubric)
+        self.store = store_of(store)
+        self._opening = opening(self.rubric)
+        self._asker = Asker(self.model, self.store)
+
+    @property
+    def signature(self) -> str:
+        """``rubric|model:...|rubric:animals-1a2b3c4d|replies:2|version:...``."""
+        which = f"{self.rubric.name}-{digest(self._opening, self.rubric)}"
+        fields = {"model": self.model.name, "rubric": which}
+        if EDITION > 1:
+            fields["wording"] = str(EDITION)
+        return signature(self.name, fields | {"replies": str(READING_VERSION)})
+
+    @property
+    def usage(self) -> Usage:
+        return self.model.usage
+
+    def figures(self, scores: Sequence[RubricScores]) -> dict[str, float]:
+        """Means over the texts that have points, for a training log; NaN if none has.
+
+        ``share`` of the points (0-1), ``total``, each metric, and ``repaired_share``.
+        """
+        scored = [score for score in scores if score.failure is None]
+        means = {
+            "share": mean([score.share or 0.0 for score in scored]),
+            "total": mean([score.total or 0 for score in scored]),
+        }
+        for metric in self.rubric.metrics:
+            means[metric.name] = mean([score.points[metric.name] for score in scored])
+        return means | {"repaired_share": mean([score.repaired for score in scored])}
+
+    def columns(self, scores: Sequence[RubricScores]) -> dict[str, list[float | None]]:
+        columns: dict[str, list[float | None]] = {"total": [score.total for score in scores]}
+        for metric in self.rubric.metrics:
+            columns[metric.name] = [score.points.get(metric.name) for score in scores]
+        return columns
+
+    def score(
+        self,
+        texts: Sequence[str | None],
+        references: Sequence[str | None],
+        questions: Sequence[str | None] | None = None,
+    ) -> list[RubricScores]:
+        """Judge each text against its reference, in order.
+
+        A text that cannot be judged gets a ``failure`` and no points, and does not affect the
+        others. After an unusable reply, the model is told the error and asked once more. Equal
+        texts are judged once.
+
+        Args:
+            texts: answers to be judged, empty ones included.
+            references: ground truth of each text.
+            questions: the question that each text answers; by default the rubric's.
+
+        Raises:
+            InputError: the lists differ in length, or one is a bare string.
+            JudgeError: the model does not work at all.
+        """
+        lists = {"texts": texts, "references": references}
+        given, truths, *asked = as_lists(
+            **lists, **({} if questions is None else {"questions": questions})
+        )
+        answers = [usable(text, "the text") for text in given]
+        own_questions = asked[0] if asked else [None] * len(answers)
+        prompts = list(map(self._prompt_of, answers, truths, own_questions))
+        results = iter(self._judge([each for each in prompts if isinstance(each, Prompt)]))
+        return [
+            RubricScores(None, None, self.signature, failure=each)
+            if isinstance(each, Failure)
+            else self._scores(str(answer), *next(results))
+            for answer, each in zip(answers, prompts, strict=True)
+        ]
+
+    def _prompt_of(
+        self, answer: str | Failure, truth: object, question: object
+    ) -> Prompt | Failure:
+        question = None if question is None else usable(question, "the question")
+        reference = usable(read_reference(truth), "the reference")
+        for each in (answer, reference, question):
+            if isinstance(each, Failure):
+                return each
+        assert isinstance(answer, str)
+        assert isinstance(reference, str)
+        assert not isinstance(question, Failure)
+        return prompt(self._opening, self.rubric, answer, reference, question)
+
+    def _judge(self, prompts: Sequence[Prompt]) -> list[tuple[Points | Failure, bool]]:
+        """Points for each prompt, and True if they come from a second reply."""
+        with self._asker.awake(prompts):
+            first = self._write(prompts)
+            again = {
+                question: repair(question, reply.text, points.detail)
+                for question, (reply, points) in zip(prompts, first, strict=True)
+                if isinstance(points, Failure) and reply.text is not None
+            }
+            second = dict(zip(again, self._write(list(again.values())), strict=True))
+        return [
+            (second[question][1], True) if question in second else (points, False)
+            for question, (_, points) in zip(prompts, first, strict=True)
+        ]
+
+    def _write(self, prompts: Sequence[Prompt]) -> list[tuple[Reply, Points | Failure]]:
+        return [(each, self._read(each)) for each in self._asker.write(prompts, LONGEST_REPLY)]
+
+    def _read(self, reply: Reply) -> Points | Failure:
+        if reply.text is None:
+            return reply.failure or Failure("reply", "the model gave neither points nor a reason")
+        try:
+            return read_points(reply.text, self.rubric)
+        except ReplyError as error:
+            return Failure("reply", f"the reply cannot be used: {error}")
+
+    def _scores(self, answer: str, points: Points | Failure, repaired: bool) -> RubricScores:
+        if isinstance(points, Failure):
+            return RubricScores(None, None, self.signature, failure=points, generation=answer)
+        total = sum(each.points for each in points)
+        share = (total - self.rubric.lowest) / (self.rubric.highest - self.rubric.lowest)
+        return RubricScores(total, share, self.signature, points, None, repaired, answer)

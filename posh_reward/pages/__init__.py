@@ -1,0 +1,1 @@
+"""Pages that show scores and their elements."""

@@ -1,0 +1,1 @@
+"""POSH: scene graphs -> questions -> verdicts -> scores. ``posh.PoSh`` is the whole metric."""

@@ -1,0 +1,153 @@
+"""A judge that asks another one only what a first stage cannot settle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import fsum
+from typing import Literal
+
+from posh_reward.embedded.english.word_classes import words_of
+from posh_reward.embedded.judge import EmbeddedJudge
+from posh_reward.embedded.judge.embedded_judge import distribution
+from posh_reward.errors import InputError
+from posh_reward.posh.judge import Judge
+from posh_reward.posh.search import Pace, checked_grade, pace_of
+from posh_reward.types import LABELS, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
+from posh_reward.words import FUNCTION_WORDS
+
+Wording = Literal["same", "other", "none"]
+"""Content words of a question in its target. same: all of them. none: not one, not even within a
+longer word."""
+
+VERBATIM = Verdict(distribution(1.0, len(LABELS)))
+ABSENT = Verdict(distribution(0.0, len(LABELS)))
+
+
+class Cascade:
+    """A judge that asks another one only what a first stage cannot settle.
+
+    The embedded judge settles an element as explicit if the target states it in the same words and
+    its grade is at least ``high``. It settles an entity as absent if its words are all missing from
+    the target and its grade is below ``low``; never attributes and relations, since other words may
+    express them. Another judge as ``first`` settles what it answers with at most ``doubt``.
+
+    ``judge`` rewrites the phrases, and its failures stay failures.
+
+    Args:
+        judge: answers the rest.
+        low: grade, 1 to 5; at 1 nothing is settled as absent.
+        high: grade, 1 to 5; above 5 nothing is settled as explicit.
+        first: first stage, in place of the embedded judge and its two thresholds.
+        doubt: maximum doubt (``doubt_of``) with which ``first`` settles a question; at 2 it
+            settles all.
+
+    Raises:
+        InputError: ``low`` is not below ``high``, ``doubt`` is below 0, or ``judge`` or ``first``
+            is not a judge.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        low: float = 2.25,
+        high: float = 4.5,
+        first: Judge | None = None,
+        doubt: float = 0.5,
+    ) -> None:
+        if not LOWEST_GRADE <= low < high:
+            raise InputError(f"low is {low} and high {high}: low must be at least 1, below high")
+        if not doubt >= 0:
+            raise InputError(f"doubt is {doubt}: use 0 or more")
+        for name, each in (("judge", judge), ("first", first)):
+            if not (hasattr(each, "grade") or (name == "first" and each is None)):
+                raise InputError(f"{name} is {each!r}: pass a Judge")
+        self.judge = judge
+        self.first = first
+        self.first_answers = 0  # questions that the first stage settled
+        self._embedded = EmbeddedJudge()
+        self._low, self._high, self._doubt = low, high, doubt
+
+    takes_images = False
+
+    @property
+    def name(self) -> str:
+        if self.first is not None:
+            return f"cascade-1:doubt-{self._doubt:g}:{self.first.name}+{self.judge.name}"
+        return f"cascade-1:{self._low:g}-{self._high:g}:{self._embedded.name}+{self.judge.name}"
+
+    @property
+    def usage(self) -> Usage:
+        return self.judge.usage if self.first is None else self.first.usage + self.judge.usage
+
+    @property
+    def pace(self) -> Pace:
+        return pace_of(self.judge)
+
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+        settled = (
+            [self._settle(question) for question in questions]
+            if self.first is None
+            else [self._if_certain(verdict) for verdict in self.first.grade(questions)]
+        )
+        rest = [q for q, verdict in zip(questions, settled, strict=True) if verdict is None]
+        self.first_answers += len(questions) - len(rest)
+        answers = iter(self.judge.grade(rest) if rest else ())
+        return [verdict or next(answers) for verdict in settled]
+
+    def _if_certain(self, verdict: Verdict) -> Verdict | None:
+        checked = checked_grade(verdict)
+        return checked if checked.probabilities and doubt_of(checked) <= self._doubt else None
+
+    def _settle(self, question: Question) -> Verdict | None:
+        wording = wording_of(question)
+        if wording == "other" or (wording == "none" and question.kind != "entity"):
+            return None
+        grade = checked_grade(self._embedded.grade([question])[0]).grade
+        if grade is None:
+            return None
+        if wording == "same":
+            return VERBATIM if grade >= self._high else None
+        return ABSENT if grade < self._low else None
+
+    def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
+        return self.judge.rewrite(phrases)
+
+    def sleep(self) -> None:
+        (self.first or self._embedded).sleep()
+        self.judge.sleep()
+
+    def wake(self) -> None:
+        (self.first or self._embedded).wake()
+        self.judge.wake()
+
+    def close(self) -> None:
+        (self.first or self._embedded).close()
+        self.judge.close()
+
+
+def doubt_of(verdict: Verdict) -> float:
+    """Standard deviation of the label under a verdict's distribution, 0 to 2."""
+    grade = verdict.grade
+    if grade is None or verdict.probabilities is None:
+        raise InputError("a failed judgment has no doubt: it has no distribution")
+    spread = fsum(
+        p * (label - grade) ** 2 for label, p in enumerate(verdict.probabilities, start=1)
+    )
+    return float(max(spread, 0.0) ** 0.5)
+
+
+def wording_of(question: Question) -> Wording:
+    """Compare a question's content words with those of its target."""
+    phrase = question.identifier if question.kind == "entity" else question.text or ""
+    words = _words(phrase)
+    if words and words <= _words(question.target.text):
+        return "same"
+    text = question.target.text.lower()
+    return "other" if not words or any(word in text for word in words) else "none"
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(words_of(text)) - FUNCTION_WORDS

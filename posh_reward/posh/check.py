@@ -1,0 +1,94 @@
+"""Check that a judge tells texts apart, before a run depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from posh_reward.errors import JudgeError
+from posh_reward.metrics.metric import Figures, field_of, mean
+from posh_reward.models.model import not_grades
+from posh_reward.posh.means import Weights
+from posh_reward.types import Scores
+
+PROBES = ("A man in a red coat holds a small dog.", "Two ships sail under a dark sky.")
+"""Texts of which each supports itself and nothing of the other."""
+LEAST_GAP = 0.15
+"""Least distance of identical texts' scores above those of unrelated ones; scores are 0.2 to 1.
+SmolLM2-135M reaches 0.04."""
+NOT_CHECKED = "the judge is not checked: its grades may mean nothing"
+"""Said of a run, or of a trial of one, with ``check_judge: false``: it measures time and memory."""
+
+
+class PoshLike(Figures[Scores], Protocol):
+    """The part of POSH that a reward needs: ``PoSh``, or a server's ``serve.client.RemotePosh``."""
+
+    @property
+    def weights(self) -> Weights:
+        """Weights of entities, attributes and relations."""
+
+    @property
+    def witness(self) -> object:
+        """The witness, if it is in this process."""
+
+    @property
+    def wants_images(self) -> bool:
+        """True with a witness."""
+
+    def score(self, *columns: Any, **by_field: Any) -> list[Scores]:
+        """Score generations against references and, with a witness, images."""
+
+
+def check_judge(metric: PoshLike) -> None:
+    """Score two texts against themselves and each other, with each judge of a cascade.
+
+    A witness may raise precision, so with one only recall is compared.
+
+    Raises:
+        JudgeError: a pair has no score, most replies are not grades, or identical texts do not
+            score clearly above unrelated ones; the message has the remedy.
+    """
+    columns: list[Sequence[object]] = [PROBES * 2, PROBES + PROBES[::-1]]
+    if metric.wants_images:
+        columns.append([_image_for(metric.witness)] * len(columns[0]))
+    alone = getattr(metric, "with_each_judge", None)
+    for each in alone() if alone is not None else [metric]:
+        scores = each.score(*columns)
+        reason = unfit(scores[:2], scores[2:], recall_only=metric.wants_images)
+        if reason is not None:
+            raise JudgeError(f"the judge {field_of(each.signature, 'judge')} {reason}")
+
+
+def unfit(
+    identical: Sequence[Scores], unrelated: Sequence[Scores], *, recall_only: bool = False
+) -> str | None:
+    """Give the reason why a judge with these scores cannot judge; None if it can."""
+    for score in (*identical, *unrelated):
+        if score.failure is not None:
+            return f"could not score a first pair: {score.failure}"
+    doubtful = mean([score.doubtful_share for score in (*identical, *unrelated)])
+    if (reason := not_grades(doubtful)) is not None:
+        return reason
+    axes = ("recall",) if recall_only else ("precision", "recall")
+    high, low = (
+        mean([getattr(score, axis) for score in scores for axis in axes])
+        for scores in (identical, unrelated)
+    )
+    if high - low >= LEAST_GAP:
+        return None
+    return (
+        f"does not tell texts apart: identical ones score {high:.2f}, unrelated ones {low:.2f}. "
+        "Is it instruction-tuned, and large enough? 135 million parameters are not, 1.5 billion "
+        "barely (docs/local_judge.md)"
+    )
+
+
+def _image_for(witness: object) -> object:
+    # An oracle knows only its own drawings; any other witness can look at a blank.
+    from PIL import Image
+
+    from posh_reward.posh.oracle import Oracle
+
+    if isinstance(witness, Oracle):
+        return witness.an_image()
+    return Image.new("RGB", (168, 112), "white")

@@ -1,0 +1,113 @@
+"""Judges and witnesses: the protocols, and the judge that asks a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from posh_reward.models.asker import Asker
+from posh_reward.models.model import Model, Sleepable
+from posh_reward.posh.search import Pace
+from posh_reward.posh.wording import check_preset, prompt, rewrite_prompt
+from posh_reward.store import Store
+from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
+
+
+class Witness(Sleepable, Protocol):
+    """A source of answers about images: a judge that sees, or one that knows the drawing.
+
+    A question that the image does not settle is a failure of kind ``reply``, never a guess.
+    """
+
+    @property
+    def name(self) -> str:
+        """Model and revision, for signatures: the same name gives the same answers."""
+
+    @property
+    def usage(self) -> Usage:
+        """Questions, tokens and seconds so far."""
+
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+        """One verdict per question, in order; a failure is a verdict with its reason."""
+
+    def close(self) -> None:
+        """Release everything; the judge is not used again."""
+
+
+def takes_images(witness: Witness) -> bool:
+    """Return True unless a witness says that it does not look at images."""
+    return bool(getattr(witness, "takes_images", True))
+
+
+class Judge(Witness, Protocol):
+    """A source of answers about descriptions. A bad question does not affect the others."""
+
+    def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
+        """A fluent form of each phrase, in order."""
+
+
+def base_judge(judge: Judge) -> Judge:
+    """The judge behind those that pass questions on to their ``judge``, such as a cascade."""
+    return stages(judge)[-1]
+
+
+def stages(judge: Judge) -> list[Judge]:
+    """All judges that answer: the first stages of cascades, and the base judge at the end."""
+    first_stages: list[Judge] = []
+    while hasattr(judge, "judge"):
+        first = getattr(judge, "first", None)
+        first_stages += [] if first is None else [first]
+        judge = judge.judge
+    return [*first_stages, judge]
+
+
+REWRITE_TOKENS = 20  # longest rewrite, in tokens (paper, A.1.4)
+
+
+class PromptJudge:
+    """A judge that asks a model, by prompts; a witness, too, if the model takes images."""
+
+    def __init__(self, model: Model, preset: str = "released", store: Store | None = None) -> None:
+        self.model = model
+        self.preset = check_preset(preset)
+        self._asker = Asker(model, store)
+
+    @property
+    def pace(self) -> Pace:
+        """Batched for a model that prefers few calls, lazy for one that prefers few tokens."""
+        return "batched" if self.model.few_calls else "lazy"
+
+    @property
+    def takes_images(self) -> bool:
+        """True if its model does."""
+        return self.model.sees
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def usage(self) -> Usage:
+        return self.model.usage
+
+    @property
+    def store(self) -> Store | None:
+        """File that keeps answers, if any."""
+        return self._asker.store
+
+    def grade(self, questions: Sequence[Question]) -> list[Verdict]:
+        self.model.usage.images += sum(each.image is not None for each in questions)
+        return self._asker.choose([prompt(each, self.preset) for each in questions], LABELS)
+
+    def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
+        prompts = [rewrite_prompt(each, self.preset) for each in phrases]
+        return self._asker.write(prompts, REWRITE_TOKENS)
+
+    def sleep(self) -> None:
+        self.model.sleep()
+
+    def wake(self) -> None:
+        self.model.wake()
+
+    def close(self) -> None:
+        self.model.close()

@@ -1,0 +1,125 @@
+"""``PoSh`` from settings files, shipped names and flags."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from os import PathLike
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Any,
+)
+
+from posh_reward.errors import InputError
+from posh_reward.run_record import RUN_FILE, UNCHECKED, read_run
+from posh_reward.settings import ENDINGS, make, read_settings, refuse_harm
+from posh_reward.shipped import settings_names, shipped
+
+if TYPE_CHECKING:
+    from posh_reward.posh.posh import PoSh
+
+
+logger = logging.getLogger(__name__)
+
+
+def _setting(help: str, metavar: str = "NAME") -> Any:
+    return field(default=None, metadata={"help": help, "metavar": metavar})
+
+
+@dataclass
+class MetricSettings:
+    """Arguments of ``PoSh`` that the command and the recipes offer as flags, with their help.
+
+    None leaves an argument to the settings file, or else to the default of ``PoSh``.
+    """
+
+    judge: str | None = _setting(
+        "judge: embedded (default, needs no download), vllm (Qwen3-14B), transformers "
+        "(Qwen3-1.7B), a server's address (http://localhost:8080), or a settings file"
+    )
+    parser: str | None = _setting(
+        "parser: embedded (default), or an installed spaCy pipeline (the paper's: en_core_web_trf)"
+    )
+    coref: str | None = _setting(
+        "coreference resolver: rules (default, needs no download), none, or maverick, which needs "
+        "a setup (docs/coref.md)"
+    )
+    preset: str | None = _setting(
+        "wording of questions and rules of graphs: released (default), paper, prefix-first"
+    )
+    witness: str | None = _setting(
+        "model to ask about the image where the reference does not support the text: judge, if it "
+        "sees images; another model's settings file; or the name of drawn images, such as "
+        "scenes:plain=1 (default: none)"
+    )
+    store: str | None = _setting(
+        "file that keeps scene graphs and language models' answers for other runs; created if "
+        "missing",
+        "FILE",
+    )
+    processes: int | None = _setting(
+        "worker processes that read texts, and judge by the embedded judge (default: as many as "
+        "this process has cores and memory for, once there is work for them; 1: none)",
+        "N",
+    )
+
+
+def metric_flags(flags: object) -> dict[str, Any]:
+    """Pick the metric's settings from parsed flags; None for unused flags."""
+    return {f.name: getattr(flags, f.name, None) for f in fields(MetricSettings)}
+
+
+METRICS = {"posh": "posh_reward.posh.posh:PoSh"}  # name -> module:class
+
+
+def load_metric(
+    settings: str | PathLike[str] | Mapping[str, Any] | None = None, **flags: object
+) -> PoSh:
+    """Make a metric from settings and from flags, which take precedence.
+
+    Args:
+        settings: arguments of ``PoSh`` as a YAML or JSON file or a mapping; or the name of a
+            shipped file, such as "published" for ``configs/metric/published.yaml``.
+        **flags: arguments of ``PoSh``; None leaves one to the settings.
+
+    Raises:
+        ConfigError: the file is unreadable, or a setting is invalid.
+        InputError: a name is unknown.
+    """
+    metric: PoSh = make(METRICS, {**read_metric(settings, **flags), "name": "posh"}, "metric")
+    return metric
+
+
+def read_metric(
+    settings: str | PathLike[str] | Mapping[str, Any] | None = None, **flags: object
+) -> dict[str, Any]:
+    """Merge settings and flags into arguments of ``PoSh``, as ``load_metric`` does."""
+    return _options(settings) | {k: v for k, v in flags.items() if v is not None}
+
+
+def _options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[str, Any]:
+    if settings is None or isinstance(settings, Mapping):
+        return dict(settings or {})
+    path = Path(settings)
+    if path.is_dir() and path.suffix.lower() not in ENDINGS:
+        run = read_run(path)
+        if run is None or run.metric is None:
+            raise InputError(
+                f"{str(path)!r} has no {RUN_FILE} that names a metric: name the folder of a run of "
+                "dapo_posh.py, or the metric's settings"
+            )
+        refuse_harm(run.metric, str(path / RUN_FILE))
+        if run.unchecked:
+            logger.warning("%s %s", path, UNCHECKED)
+        return dict(run.metric)
+    if path.suffix.lower() in ENDINGS:
+        return read_settings(path, "the metric's settings")
+    names = settings_names("configs/metric")
+    if path.name != str(settings) or path.name not in names:
+        raise InputError(
+            f"unknown settings {str(settings)!r}: use a .yaml or .json file, or one of "
+            f"{', '.join(names)}"
+        )
+    return read_settings(shipped(f"configs/metric/{path.name}.yaml"))

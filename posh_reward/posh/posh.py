@@ -1,0 +1,423 @@
+"""POSH: how truthful and how complete a description is against a reference (paper, section 3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import astuple, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from posh_reward.errors import InputError, PoshError
+from posh_reward.graph.coreference import Coreferencer, load_coref
+from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
+from posh_reward.metrics.metric import (
+    as_lists,
+    check_lengths,
+    check_sizes,
+    joined_references,
+    signature,
+)
+from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
+from posh_reward.models.model import awake
+from posh_reward.models.prompt_images import images_of
+from posh_reward.posh import means
+from posh_reward.posh.batch import fewer_collections, run_together
+from posh_reward.posh.examine import SUPPORTED, Examination, examine
+from posh_reward.posh.judge import Judge, PromptJudge, Witness, base_judge, stages
+from posh_reward.posh.load_judge import check_prompts_match, load_judge, witness_of
+from posh_reward.posh.names import ASKING_VERSION, PRESENT
+from posh_reward.posh.rewriter import Rewriter
+from posh_reward.posh.search import pace_of
+from posh_reward.posh.wording import PRESET, check_preset
+from posh_reward.process.locks import at_work
+from posh_reward.store import Store, store_of
+from posh_reward.text_values import read_text, read_texts
+from posh_reward.types import (
+    HIGHEST_GRADE,
+    LOWEST_GRADE,
+    Description,
+    Failure,
+    PromptImage,
+    Scores,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from posh_reward.posh.pooled_reader import PooledReader
+
+logger = logging.getLogger(__name__)
+
+
+class PairTask(NamedTuple):
+    """One pair to score; equal tasks are scored once."""
+
+    generation: str | Failure
+    reference: str | Failure
+    image: PromptImage | Failure | None
+    joined: bool = False  # ``reference`` consists of several
+
+
+class DescriptionPair(NamedTuple):
+    """A pair ready to be examined."""
+
+    generation: Description
+    reference: Description
+    image: PromptImage | None
+
+
+Reference = str | Sequence[str] | None
+
+
+def pair_tasks(
+    generations: Sequence[object], references: Sequence[object], images: Sequence[object] | None
+) -> list[PairTask]:
+    """Pair the arguments of a call; several references of one pair become one text."""
+    prompt_images = [None] * len(generations) if images is None else images_of(images)
+    tasks = []
+    for generation, reference, image in zip(generations, references, prompt_images, strict=True):
+        texts = read_texts(reference)
+        joined = not isinstance(texts, Failure) and len(texts) > 1
+        whole = texts if isinstance(texts, Failure) else joined_references(texts)
+        tasks.append(PairTask(read_text(generation), whole, image, joined))
+    return tasks
+
+
+def description_pair(
+    generation: Description | Failure, reference: Description | Failure, task: PairTask
+) -> DescriptionPair | Failure:
+    """Return the pair, or the reason why it cannot be examined."""
+    if isinstance(reference, Failure):
+        return reference.about("the reference")
+    if isinstance(generation, Failure):
+        return generation.about("the generation")
+    if isinstance(task.image, Failure):
+        return task.image
+    if not reference.text:
+        return Failure("text", "the reference is empty")
+    return DescriptionPair(generation, reference, task.image)
+
+
+class PoSh:
+    """The metric. Its parts are loaded on first use and kept.
+
+    Args:
+        judge: a name ("embedded"), a settings file or a mapping (``load_judge``), or a
+            ``Judge``. The embedded default needs no download; its scores are not POSH's
+            published ones.
+        parser: "embedded", or an installed spaCy pipeline (the paper: "en_core_web_trf").
+        coref: a name ("rules", "none") or a ``Coreferencer``.
+        preset: wording of the questions to LLM judges; see ``wording.PRESET``.
+        parser_device: "auto", the GPU for a transformer pipeline if it works there; or "cpu".
+        weights: weights of entities, attributes and relations in the means; a mapping such
+            as ``{"relation": 0.5}`` leaves the others at 1.
+        witness: looks at the image where the reference does not support an element
+            (docs/witness.md): a name, a settings file or a mapping (``load_witness``), a
+            ``Witness``, or "judge" if the judge takes images. None: no witness, as in the paper.
+        supported: grade of the reference at which the image is no longer consulted.
+        store: a file (or a ``Store``) that keeps scene graphs and language models' answers
+            across runs and processes.
+        max_characters: longer texts fail their pair.
+        pairs_at_once: pairs that share each call to the judge. Bounds memory; with a witness
+            their images are held, too.
+        processes: worker processes that read texts, and judge by the embedded judge; scores are
+            those of one. None: as many as this process has cores and memory for, once they are
+            worth starting; 1: none.
+
+    Raises:
+        InputError: a name is unknown, a number is out of range, the judge does not match the
+            preset or the store, or the witness takes no images.
+        ConfigError: settings of the judge or the weights cannot be used.
+    """
+
+    def __init__(
+        self,
+        judge: str | Mapping[str, Any] | Judge = "embedded",
+        parser: str = "embedded",
+        coref: str | Coreferencer = "rules",
+        preset: str = "released",
+        *,
+        parser_device: str = "auto",
+        weights: means.Weights | Mapping[str, float] = means.EQUAL,
+        witness: str | Mapping[str, Any] | Witness | None = None,
+        supported: float = SUPPORTED,
+        store: str | PathLike[str] | Store | None = None,
+        max_characters: int = MAX_CHARACTERS,
+        pairs_at_once: int = 256,
+        processes: int | None = None,
+    ) -> None:
+        check_sizes(max_characters=max_characters, pairs_at_once=pairs_at_once)
+        if processes is not None:
+            check_sizes(processes=processes)
+        if not LOWEST_GRADE < supported <= HIGHEST_GRADE:
+            raise InputError(f"supported is {supported}: use a grade above 1, up to 5")
+        self.preset = check_preset(preset)
+        self.store = store_of(store)
+        self.judge: Judge = (
+            load_judge(judge, preset, self.store) if isinstance(judge, str | Mapping) else judge
+        )
+        if not hasattr(self.judge, "grade"):
+            raise InputError(f"judge is {judge!r}: pass a name, a settings file or a Judge")
+        base = base_judge(self.judge)
+        self.witness = None if witness is None else witness_of(witness, base, preset, self.store)
+        self._supported = supported
+        judges = (*stages(self.judge), self.witness)
+        prompt_judges = [each for each in judges if isinstance(each, PromptJudge)]
+        for each in prompt_judges:
+            check_prompts_match(each, preset, self.store)
+        self._uses_models = bool(prompt_judges)
+        self.weights = means.weights_of(weights)
+        resolver = load_coref(coref) if isinstance(coref, str) else coref
+        reading: dict[str, Any] = {
+            "parser_device": parser_device, "max_characters": max_characters, "store": self.store,
+        }  # fmt: skip
+        self._pool: PooledReader | None = None
+        if processes != 1:  # one process alone needs nothing of the others
+            from posh_reward.posh.pooled_reader import pooled_reader
+
+            shared = {"preset": preset, "weights": astuple(self.weights)}
+            self._pool = pooled_reader(processes, shared, parser, resolver, **reading)
+        self.reader: Reader = self._pool or Reader(parser, resolver, **reading)
+        self._pairs_at_once = pairs_at_once
+        self._rewriter = Rewriter(self.judge)
+
+    def __repr__(self) -> str:
+        parts = f"parser={self.reader.parser}, coref={self.reader.coref.name}"
+        return f"PoSh(judge={self.judge.name}, {parts}, preset={self.preset})"
+
+    name = "posh"
+    """First word of signatures, and prefix of names in logs."""
+
+    @property
+    def signature(self) -> str:
+        """``posh|preset:released|judge:...|parser:...|coref:...|rules:4.2|present:2|version:...``."""
+        return self._signature(joined=False)
+
+    def _signature(self, *, joined: bool) -> str:
+        edition = PRESET[self.preset].edition
+        fields = {
+            "preset": self.preset,
+            **({"wording": str(edition)} if edition > 1 else {}),
+            "judge": self.judge.name,
+            **({"replies": str(REPLY_VERSION)} if self._uses_models else {}),
+            "parser": self.reader.parser_name,
+            "coref": self.reader.coref.name,
+            "rules": f"{GRAPH_VERSION}.{ASKING_VERSION}",
+            "present": f"{PRESENT:g}",
+        }
+        if self.weights != means.EQUAL:
+            fields["weights"] = ",".join(f"{weight:g}" for weight in astuple(self.weights))
+        if self.witness is not None:
+            fields |= {"witness": self.witness.name, "supported": f"{self._supported:g}"}
+        if joined:
+            fields["references"] = "joined"
+        return signature(self.name, fields)
+
+    def with_each_judge(self) -> list[PoSh]:
+        """Return this metric once for each judge of a cascade, which then answers everything."""
+        metrics = [copy(self) for _ in stages(self.judge)]
+        for metric, judge in zip(metrics, stages(self.judge), strict=True):
+            metric.judge, metric._rewriter = judge, Rewriter(judge)
+        return metrics
+
+    @property
+    def asks_models(self) -> bool:
+        """True if a language model answers some of the questions."""
+        return self._uses_models
+
+    @property
+    def usage(self) -> Usage:
+        first, *second = self._awake()
+        return first.usage + second[0].usage if second else first.usage
+
+    def _awake(self) -> list[Witness]:
+        """The judge and the witness; a model that is both, with one total of usage, once."""
+        if self.witness is None or base_judge(self.judge).usage is self.witness.usage:
+            return [self.judge]
+        return [self.judge, self.witness]
+
+    @property
+    def wants_images(self) -> bool:
+        """True with a witness, for which ``score`` needs ``images``."""
+        return self.witness is not None
+
+    def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
+        seen = {} if self.witness is None else means.witness_figures(scores)
+        return means.figures(scores) | seen
+
+    def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
+        return means.columns(scores)
+
+    def score(
+        self,
+        generations: Sequence[str | None],
+        references: Sequence[Reference],
+        images: Sequence[object] | None = None,
+    ) -> list[Scores]:
+        """Score each generation against its reference, in order.
+
+        A pair that cannot be scored has ``None`` scores and a ``failure``, and does not affect
+        the others. Equal pairs are judged once (with a witness, once per ``pairs_at_once``).
+
+        Several references of one image (a list in place of a text) are joined into one text, each
+        as a sentence: any of them may support the generation, and the generation should contain
+        what each of them says. The pair's signature then contains ``references:joined``.
+
+        A pair fails if a text is missing (None, NaN), not a text (``text_values``), too long or
+        unparseable, if the reference is empty, or if a witness cannot read its image. An empty
+        generation is scored as in the release: precision 1, since it makes no mistakes. It has no
+        elements (``generation_elements`` is 0), so rewards pay it the minimum.
+
+        Args:
+            generations: descriptions to score.
+            references: for each generation, a text or a list of texts; see ``text_values``.
+            images: the described images, in any form that ``models.prompt_images`` reads.
+                Required with a witness, ignored without.
+
+        Raises:
+            InputError: the lists differ in length, one is a bare string or a mapping, or a witness
+                lacks ``images``.
+            JudgeError: the judge or the witness cannot work at all.
+            ForkError: this process was forked while another thread was scoring.
+        """
+        texts, truths = as_lists(generations=generations, references=references)
+        if self.witness is None:
+            return self.score_tasks(pair_tasks(texts, truths, None))
+        if images is None:
+            raise InputError("this metric has a witness, which looks at images: pass images=...")
+        check_lengths(generations=texts, images=images)
+        scores: list[Scores] = []
+        for start in range(0, len(texts), self._pairs_at_once):  # bounds images in memory
+            batch = slice(start, start + self._pairs_at_once)
+            scores += self.score_tasks(pair_tasks(texts[batch], truths[batch], images[batch]))
+        return scores
+
+    @property
+    def processes(self) -> int:
+        """Number of worker processes; 1: none."""
+        return 1 if self._pool is None else self._pool.workers.processes
+
+    def start(self) -> None:
+        """Start the worker processes, if there are to be any, before the first call needs them."""
+        if self._pool is not None:
+            self._pool.start_workers()
+
+    def score_tasks(self, tasks: Sequence[PairTask]) -> list[Scores]:
+        """Score pairs, equal ones once."""
+        # Policies repeat themselves, so score equal pairs once.
+        distinct = list(dict.fromkeys(tasks))
+        scores: dict[PairTask, Scores] = {}
+        with fewer_collections(), at_work():
+            for start in range(0, len(distinct), self._pairs_at_once):
+                batch = distinct[start : start + self._pairs_at_once]
+                scores.update(zip(batch, self._score_batch(batch), strict=True))
+        return [scores[task] for task in tasks]
+
+    def _score_batch(self, tasks: list[PairTask]) -> list[Scores]:
+        """Score a batch; if that raises, halve it until the pair at fault is alone."""
+        try:
+            return self._score_together(tasks)
+        except (PoshError, MemoryError):
+            raise
+        except Exception as error:
+            if len(tasks) > 1:
+                middle = len(tasks) // 2
+                return self._score_batch(tasks[:middle]) + self._score_batch(tasks[middle:])
+            logger.exception("a pair could not be scored")
+            failure = Failure("error", f"scoring raised {type(error).__name__}: {error}")
+            return [Scores.failed(failure, self._signature(joined=tasks[0].joined))]
+
+    def _score_together(self, tasks: list[PairTask]) -> list[Scores]:
+        scores = self._score_in_workers(tasks)
+        left = [task for task in tasks if task not in scores]
+        scores.update(zip(left, self._score_here(left) if left else (), strict=True))
+        return [scores[task] for task in tasks]
+
+    def _score_in_workers(self, tasks: list[PairTask]) -> dict[PairTask, Scores]:
+        """Score those pairs that the workers take: none unless the judge is the embedded one."""
+        pool = self._pool
+        if pool is None or not self._judged_by_workers:
+            return {}
+        readable = [t for t in tasks if pool.can_read(t.generation) and pool.can_read(t.reference)]
+        if len(readable) < 2 or not pool.shares(2 * len(readable), self.signature):
+            return {}
+        pairs = [(str(task.generation), str(task.reference), task.joined) for task in readable]
+        scores: dict[PairTask, Scores] = {}
+        found = pool.score(pairs, self.judge.usage)
+        for task, each in zip(readable, found, strict=True):
+            if isinstance(each, Failure):
+                signature = self._signature(joined=task.joined)
+                scores[task] = Scores.failed(each.about("the pair"), signature)
+            elif each is not None:
+                scores[task] = each
+        return scores
+
+    @property
+    def _judged_by_workers(self) -> bool:
+        """True if workers can do all of a pair: its judge and its resolver are those they have."""
+        if self._pool is None or self.witness is not None:
+            return False
+        return self._pool.resolves and bool(getattr(self.judge, "works_in_processes", False))
+
+    def _score_here(self, tasks: list[PairTask]) -> list[Scores]:
+        generations = self._read([task.generation for task in tasks])
+        # Keep the references' graphs: they recur every epoch, generations hardly ever.
+        references = self._read([task.reference for task in tasks], keep=True)
+        pairs = list(map(description_pair, generations, references, tasks))
+        examinations = self._examine([pair for pair in pairs if not isinstance(pair, Failure)])
+        signatures = {joined: self._signature(joined=joined) for joined in (False, True)}
+        return [
+            Scores.failed(pair, signatures[task.joined])
+            if isinstance(pair, Failure)
+            else self._scores(pair, *next(examinations), signatures[task.joined])
+            for pair, task in zip(pairs, tasks, strict=True)
+        ]
+
+    def _read(
+        self, texts: Sequence[str | Failure], *, keep: bool = False
+    ) -> list[Description | Failure]:
+        return [
+            replace(read, original=text)
+            if isinstance(read, Description) and isinstance(text, str) and read.text != text
+            else read
+            for read, text in zip(self.reader.read(texts, keep=keep), texts, strict=True)
+        ]
+
+    def _examine(self, pairs: list[DescriptionPair]) -> Iterator[tuple[Examination, Examination]]:
+        """Return (precision, recall) of each pair; the judge is awake only during the call."""
+        if not pairs:
+            return iter(())
+        with awake(*self._awake()):
+            pace = pace_of(self.judge)
+            steps = [
+                examination
+                for text, reference, image in pairs
+                for examination in (
+                    examine(text, reference, "precision", pace=pace,
+                            image=image, supported=self._supported),
+                    examine(reference, text, "recall", pace=pace),
+                )
+            ]  # fmt: skip
+            # Both directions of all pairs run side by side, so that they share the judge's calls.
+            results = run_together(steps, self.judge, self._rewriter, self.witness)
+        return zip(results[::2], results[1::2], strict=True)
+
+    def _scores(
+        self, pair: DescriptionPair, precision: Examination, recall: Examination, signature: str
+    ) -> Scores:
+        supported = means.mean_score(precision.elements, self.weights)
+        covered = means.mean_score(recall.elements, self.weights)
+        return Scores(
+            precision=supported,
+            recall=covered,
+            f1=means.harmonic_mean(supported, covered),
+            signature=signature,
+            elements=precision.elements + recall.elements,
+            failure=precision.failure or recall.failure,
+            unparsed=precision.unparsed + recall.unparsed,
+            doubtful_share=(precision.doubtful + recall.doubtful)
+            / max(precision.replies + recall.replies, 1),
+            generation=pair.generation.text,
+            reference=pair.reference.text,
+        )

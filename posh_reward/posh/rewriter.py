@@ -1,0 +1,82 @@
+"""Candidate names made fluent by the judge, each phrase once (paper, A.1.4)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from posh_reward.models.model import checked_reply
+from posh_reward.posh.judge import Judge, base_judge
+from posh_reward.posh.loose_words import content_words
+from posh_reward.settings import brief
+from posh_reward.types import (
+    Phrase,
+    Reply,
+)
+
+logger = logging.getLogger(__name__)
+
+ENOUGH = 10  # rewrites before judging whether they keep to their phrases
+MANY = 0.1  # share of rewrites that share no word with their phrase, above which it is said
+
+
+class Rewriter:
+    """A judge's rewrites, cached by text, since they do not depend on the descriptions.
+
+    Beyond ``capacity`` phrases the least recently used one is dropped, so that phrases of
+    references outlive those of many steps' generations.
+    """
+
+    def __init__(self, judge: Judge, capacity: int = 100_000) -> None:
+        self._judge = judge
+        self._capacity = capacity
+        self._cache: dict[Phrase, Reply] = {}
+        self._rewritten = self._unrelated = 0
+        self._warned = False
+
+    def __call__(self, phrases: Sequence[Phrase]) -> list[Reply]:
+        """One rewrite per phrase, in order; failures are not cached."""
+        distinct = dict.fromkeys(phrases)
+        new = [phrase for phrase in distinct if phrase not in self._cache]
+        replies = map(checked_reply, self._judge.rewrite(new)) if new else ()
+        fresh = dict(zip(new, replies, strict=True))
+        self._count(fresh)
+        # A dict keeps the order of insertion. Used phrases are taken out and put back at the end,
+        # so the first key is the least recently used.
+        answers = {p: fresh[p] if p in fresh else self._cache.pop(p) for p in distinct}
+        self._cache.update((p, answer) for p, answer in answers.items() if answer.text is not None)
+        while len(self._cache) > self._capacity:
+            del self._cache[next(iter(self._cache))]
+        return [answers[phrase] for phrase in phrases]
+
+    def _count(self, fresh: Mapping[Phrase, Reply]) -> None:
+        """Count rewrites about something else than their phrase; warn once if they are many."""
+        about_else = [
+            (phrase, reply.text)
+            for phrase, reply in fresh.items()
+            if reply.text is not None and shares_no_word(phrase.text, reply.text)
+        ]
+        self._rewritten += len(fresh)
+        self._unrelated += len(about_else)
+        base_judge(self._judge).usage.unrelated_rewrites += len(about_else)
+        many = self._rewritten >= ENOUGH and self._unrelated > MANY * self._rewritten
+        if about_else and many and not self._warned:
+            self._warned = True
+            phrase, text = about_else[0]
+            logger.warning(
+                "%s: %d of %d rewrites share no word with their phrase (%r became %s), and are "
+                "asked about all the same: choose a larger model",
+                *(self._judge.name, self._unrelated, self._rewritten, phrase.text, brief(text)),
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cache": {}}
+
+
+def shares_no_word(phrase: str, rewrite: str) -> bool:
+    """Return True if no content word of a phrase is in its rewrite in any form."""
+    from posh_reward.embedded.english.word_forms import lacks
+
+    words = [match[0] for match in content_words(phrase)]
+    return bool(words) and all(lacks(rewrite, word) for word in words)

@@ -1,0 +1,191 @@
+"""Passes 1 and 2: find entities, each asked about under its candidate names.
+
+The functions are generators: each yields an ``Ask`` and is sent the answers. So they know nothing
+of batches; ``posh.run_together`` runs many of them side by side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Literal, NamedTuple, TypeVar
+
+from posh_reward.models.model import DOUBTFUL, checked_verdict
+from posh_reward.posh.names import CandidateName, Finding, Roster, candidates
+from posh_reward.types import (
+    HIGHEST_GRADE,
+    LABELS,
+    Description,
+    Direction,
+    Failure,
+    Phrase,
+    Question,
+    Reply,
+    Verdict,
+)
+
+Pace = Literal["lazy", "batched", "eager"]
+"""lazy: an entity's candidates one after another, as long as one can still win: fewest tokens.
+batched: all rewrites of a pass in one call, then its questions in few calls: fewest waits.
+eager: everything that the release asks, at once. Scores do not depend on it."""
+
+SINGLY: dict[Pace, float] = {"lazy": math.inf, "batched": 1, "eager": 0}
+"""Waves of a pass that ask about one candidate of each entity; the next asks about all others.
+Measured in research/results/performance.md."""
+
+NO_VERDICT = Failure("error", "no candidate was judged")
+
+
+def pace_of(judge: object) -> Pace:
+    """The judge's own ``pace``; lazy if it has none."""
+    pace: Pace = getattr(judge, "pace", "lazy")
+    return pace
+
+
+def checked_grade(verdict: object) -> Verdict:
+    """Return the verdict if it is a valid one over POSH's labels, else a failure."""
+    return checked_verdict(verdict, len(LABELS))
+
+
+class Ask(NamedTuple):
+    """Phrases to rewrite or questions to answer, in one call."""
+
+    turn: tuple[int, int, int]
+    """Pass, wave, and 0 for rewrites or 1 for questions. Examinations wait for others at an earlier
+    turn, so that each turn is one call to the judge."""
+    items: list[Phrase] | list[Question]
+
+
+Answers = Sequence[Reply] | Sequence[Verdict]
+T = TypeVar("T")
+Asking = Generator[Ask, Answers, T]  # yields asks, is sent their answers, and returns a T
+
+
+def rewrite(turn: tuple[int, int], phrases: list[Phrase]) -> Asking[list[Reply]]:
+    """Request rewrites, if any; one reply per phrase, in order."""
+    answers = (yield Ask((*turn, 0), phrases)) if phrases else ()
+    return [answer for answer in answers if isinstance(answer, Reply)]
+
+
+def grade(turn: tuple[int, int], questions: list[Question]) -> Asking[list[Verdict]]:
+    """Ask questions, if any; one verdict per question, in order."""
+    answers = (yield Ask((*turn, 1), questions)) if questions else ()
+    return [answer for answer in answers if isinstance(answer, Verdict)]
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """State of one direction of one pair while it is examined."""
+
+    source: Description
+    target: Description
+    direction: Direction
+    roster: Roster
+    findings: dict[int, Finding]  # by entity index, as far as found
+    failures: dict[int, Failure] = field(default_factory=dict)  # by entity index, if one failed
+    replies: int = 0  # that count, so far
+    unparsed: int = 0  # of these, replies without a label
+    doubtful: int = 0  # of these, replies that were more likely no label than one
+
+    def note(self, verdict: Verdict) -> None:
+        """Count a reply; a failed judgment is none."""
+        if verdict.probabilities is not None:
+            self.replies += 1
+            self.unparsed += verdict.unparsed
+            self.doubtful += verdict.mass < DOUBTFUL
+
+
+@dataclass(slots=True)
+class _EntitySearch:
+    """An entity whose candidates are asked about in order of rank."""
+
+    entity: int
+    queue: deque[CandidateName]
+    best: Finding | None = None
+    failure: Failure | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """True if no candidate in the queue could change the finding.
+
+        Only a higher *rounded* grade replaces the best one (the release's rule), so nothing beats
+        a rounded 5: most entities need one question instead of one per candidate.
+        """
+        unbeatable = self.best is not None and round(self.best.grade) >= HIGHEST_GRADE
+        return unbeatable or self.failure is not None
+
+    def take(self, identifier: str, verdict: Verdict) -> None:
+        grade = verdict.grade
+        if grade is None:
+            self.failure = verdict.failure
+        elif self.best is None or round(grade) > round(self.best.grade):
+            self.best = Finding(identifier, grade)
+
+
+_Candidacy = tuple[_EntitySearch, CandidateName]
+
+
+def look_for(inquiry: Inquiry, entities: Sequence[int], number: int, pace: Pace) -> Asking[None]:
+    """Look for the entities of pass ``number`` side by side; record findings at its end."""
+    # Make all names first: within a pass no entity sees another's finding, so all entities can be
+    # asked about side by side.
+    searches = [
+        _EntitySearch(entity, deque(candidates(inquiry.roster, entity, inquiry.findings)))
+        for entity in entities
+    ]
+    rewritten: dict[Phrase, Reply] = {}
+    for wave in count():
+        open_searches = [search for search in searches if search.queue and not search.is_settled]
+        if not open_searches:
+            break
+        pending = [(search, name) for search in open_searches for name in search.queue]
+        batch = [
+            (search, search.queue.popleft())
+            for search in open_searches
+            for _ in range(1 if wave < SINGLY[pace] else len(search.queue))
+        ]
+        # Lazily a candidate is rewritten when it is asked about. Otherwise all are rewritten at
+        # once: some needlessly, but without a further wait.
+        names = [name for _, name in (batch if pace == "lazy" else pending)]
+        raw = [Phrase(name.text, name.rewrite) for name in names if name.rewrite]
+        phrases = [phrase for phrase in raw if phrase not in rewritten]
+        replies = yield from rewrite((number, wave), phrases)
+        rewritten.update(zip(phrases, replies, strict=True))
+        yield from _ask_wave(inquiry, batch, rewritten, (number, wave))
+    for search in searches:
+        if search.failure is None and search.best is not None:
+            inquiry.findings[search.entity] = search.best
+        else:
+            inquiry.failures[search.entity] = search.failure or NO_VERDICT
+
+
+def _ask_wave(
+    inquiry: Inquiry, wave: list[_Candidacy], rewritten: dict[Phrase, Reply], turn: tuple[int, int]
+) -> Asking[None]:
+    """Ask about some candidates, and take the answers in order of rank.
+
+    Answers after the one that settles an entity are ignored, even failures, so it makes no
+    difference how many candidates are asked about at once.
+    """
+    replies = [
+        rewritten[Phrase(name.text, name.rewrite)] if name.rewrite else Reply(name.text)
+        for _, name in wave
+    ]
+    questions = [
+        Question(
+            inquiry.direction, "entity", reply.text, inquiry.source, inquiry.target, search.entity,
+            raw=name.text if name.rewrite else None,
+        )
+        for (search, name), reply in zip(wave, replies, strict=True)
+        if reply.text is not None
+    ]  # fmt: skip
+    # Phrases whose rewrite failed have no question, only a failed verdict in its place.
+    verdicts = iter((yield from grade(turn, questions)))
+    for (search, _), reply in zip(wave, replies, strict=True):
+        verdict = Verdict(None, reply.failure) if reply.text is None else next(verdicts)
+        if not search.is_settled:
+            search.take(reply.text or "", verdict)
+            inquiry.note(verdict)

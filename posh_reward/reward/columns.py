@@ -1,0 +1,48 @@
+"""Columns of a dataset, as a trainer passes them to a reward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posh_reward.errors import InputError
+
+
+def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str) -> list[Any]:
+    """Return a column that a reward needs."""
+    if name not in columns:
+        names = ", ".join(sorted(columns)) or "none"
+        raise InputError(
+            f"no column {name!r} reached the reward (columns: {names}): name it with {setting}, "
+            "and keep it in the dataset (remove_unused_columns=False)"
+        )
+    values = list(columns[name])
+    if len(values) != expected:
+        raise InputError(
+            f"{expected} completions but {len(values)} values in column {name!r}: pass one value "
+            "per completion"
+        )
+    return values
+
+
+def image_column_of(columns: Mapping[str, Any], expected: int, name: str | None) -> list[Any]:
+    """Return one value per completion for ``prompt_images.image_of``.
+
+    TRL reads a column ``images``, with a list in each row, or else ``image``, with one image
+    (``grpo_trainer.py:2400``), and passes either on as it is; ``name`` is another column. A list of
+    one image becomes that image; a longer one stays, and ``image_of`` refuses it.
+    """
+    column = name or next((each for each in ("images", "image") if each in columns), None)
+    if column is None:
+        raise InputError(
+            f"no column of images reached the reward (columns: {', '.join(sorted(columns))}): call "
+            "it image or images, or name it with image_column, and keep it in the dataset "
+            "(remove_unused_columns=False)"
+        )
+    return [_only(each) for each in column_of(columns, column, expected, "image_column")]
+
+
+def _only(value: Any) -> Any:
+    if isinstance(value, list | tuple) and len(value) < 2:
+        return value[0] if value else None
+    return value

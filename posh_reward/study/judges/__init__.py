@@ -1,1 +1,0 @@
-"""Comparison of judges: what a trainer would notice if one replaced another."""

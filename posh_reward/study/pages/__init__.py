@@ -1,1 +1,0 @@
-"""Scores -> HTML pages, plots, text for terminals."""

@@ -1,1 +1,0 @@
-"""Rows of files: reading them, scoring them, comparing models by them."""

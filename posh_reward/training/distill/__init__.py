@@ -1,1 +1,0 @@
-"""Distillation of a judge: a small model learns its answers."""

@@ -1,0 +1,375 @@
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from posh_reward.audit.audit import FALSE, HONEST, Outcome
+from posh_reward.audit.audit import page as attack_page
+from posh_reward.cli import OK, main
+from posh_reward.other_metrics.page import sibling_page
+from posh_reward.pages.element_marks import PairCard
+from posh_reward.pages.element_marks import page as pair_page
+from posh_reward.pages.html import Thumbnails
+from posh_reward.pages.report_page import contents_of, report_page
+from posh_reward.provenance import Origins
+from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.rater_answers import collect
+from posh_reward.study.packets.results import results
+from posh_reward.study.packets.results_page import results_page
+from posh_reward.tables.item_ids import ItemIds
+from posh_reward.tables.tables import Row
+from posh_reward.types import Element, Failure, ImageGrade, Scores
+from tests.chromium import Browser, axe, obscured, violations
+from tests.cli.running import pairs, run, write_rows
+from tests.page_checks import unfilled
+from tests.pages.test_pair_page import SCORES
+from tests.study.packets.studies import coarse, items, packet, saved
+from tests.study.pairs import pair_item, scored_row
+
+EVIL = "</script><script>document.title = 'owned'</script><img src=//x onerror=alert(1)>"
+RED = Element("precision", "attribute", "red", 1.2, ((2, 5),), "dog")
+CAT = Element("recall", "entity", "cat", 2.7, ((2, 5),), "the black cat")
+
+
+def row(name: str, overall: float | None, *elements: Element, **more: str) -> dict[str, Any]:
+    texts = {"generation": "A red dog 🐶.", "reference": "A cat.", **more}
+    failure = Failure("text", "the reference is empty") if overall is None else None
+    scores = Scores(overall, overall, overall, "posh|preset:released|judge:x", elements, failure)
+    return scored_row(pair_item(name, **texts), scores)
+
+
+def report(rows: list[Row], images: Thumbnails | None = None, baseline: str | None = None) -> str:
+    return report_page(contents_of(rows, images), "Title", baseline)
+
+
+ROWS = [
+    row("good", 0.9, RED, CAT),
+    row("failed", None),
+    row(EVIL, 0.3, RED, CAT, generation=EVIL),
+    row("middling", 0.5, RED, CAT, reference='The 100% {text} \\ " cat'),
+]
+
+
+def data(html: str, name: str) -> Any:
+    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html)
+    assert found
+    return json.loads(found[1])
+
+
+def test_a_pair_is_packed_with_its_marks() -> None:
+    html = report(ROWS)
+    assert unfilled(html) == []
+    figures = ["0.900", "0.900", "0.900", "0", "1", "1", "0.000"]
+    assert data(html, "rows")[0] == ["good", [[0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0, figures]]]
+    written, reference, elements, failure, image = data(html, "pair-0")
+    assert written == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
+    assert reference == [["A "], ["cat", 2.7, [1]], ["."]]
+    assert (failure, image) == (None, None)
+    wording, side, kind, grade, *names = elements[0]
+    assert data(html, "wordings")[wording].startswith('Is "{identifier}" from DESCRIPTION 2 desc')
+    assert (side, kind, grade, names) == (0, 1, 1.2, ["red", "dog"])
+    assert data(html, "pair-1")[3] == "the reference is empty"
+
+
+def seen_row() -> Row:
+    red = replace(RED, grade=5.0, image_grade=ImageGrade(5.0, 1.2))
+    made = row("seen", 0.9, red)
+    return {**made, "signature": "posh|preset:released|witness:eyes-1|version:1"}
+
+
+def test_what_only_the_image_shows_is_marked_as_seen() -> None:
+    html = report([seen_row()])
+    written, _, elements, *_ = data(html, "pair-0")
+    assert written == [["A "], ["red", 5.0, [0], 1], [" dog 🐶."]]
+    wording = data(html, "wordings")[elements[0][0]]
+    assert wording.startswith("In the image, not in the reference (reference {stated}, image ")
+    assert elements[0][4:] == ["red", "dog", None, None, "1.2", "5.0"]
+    assert "clear in the image" in html
+    assert "clear in the image" not in report(ROWS)
+
+
+def test_different_signatures_are_pointed_out() -> None:
+    other = {**ROWS[0], "signature": "posh|another", "model": "other"}
+    assert "2 signatures: they are not comparable" in report([ROWS[0], other])
+    several = {**ROWS[0], "signature": f"{ROWS[0]['signature']}|references:joined"}
+    assert "not comparable" not in report([*ROWS[1:], several])
+
+
+def test_rows_of_one_id_by_several_models_are_one_line() -> None:
+    rows: list[Row] = [
+        {**row("p1", 0.5, RED), "model": "base"},
+        {**row("p2", None), "model": "base"},
+        {**row("p1", 0.75, RED), "model": "tuned"},
+        {**row("p3", 0.25, RED), "model": "tuned"},
+    ]
+    html = report(rows)
+    assert data(html, "models") == ["base", "tuned"]
+    lines = [(line[0], [m and m[2] for m in line[1]]) for line in data(html, "rows")]
+    assert lines == [("p1", [0.5, 0.75]), ("p2", [None, None]), ("p3", [None, 0.25])]
+    assert "Differences to base, over the ids that both have" in html
+    assert "<b>+0.250</b> <small>[+0.250, +0.250]</small> " in html
+    assert ">too few ids</span>" in html
+    assert "0.2 to 1, higher is better; with 95 % intervals" in html
+    assert "Differences to tuned" in report(rows, baseline="tuned")
+
+
+def of_models(scores: dict[str, list[float]]) -> list[Row]:
+    return [
+        {**row(f"p{place}", overall, RED), "model": model}
+        for model, values in scores.items()
+        for place, overall in enumerate(values)
+    ]
+
+
+def test_many_models_are_compared_with_the_baseline_best_first() -> None:
+    scores = {
+        "worst": [0.3] * 6, "base": [0.4, 0.5] * 3, "mixed": [0.5, 0.4] * 3, "best": [0.8] * 6
+    }  # fmt: skip
+    html = report(of_models(scores), baseline="base")
+    means, differences = re.findall(r"<table>(.*?)</table>", html, re.DOTALL)[:2]
+    assert re.findall(r"<tr.*?><td>(\w+)", means) == ["best", "base", "mixed", "worst"]
+    assert '<tr class="base"><td>base</td>' in means
+    assert re.findall(r"<tr><td>(\w+)", differences) == ["best", "mixed", "worst"]
+    verdicts = re.findall(r'<span class="verdict \w*">([^<]*)</span>', differences)
+    assert verdicts == ["better"] * 3 + ["not settled"] * 3 + ["worse"] * 3
+    assert "of twenty models as good as the baseline, expect one" in html
+
+
+# ---- in a browser
+
+
+@pytest.fixture
+def opened(chromium: Browser, tmp_path: Path) -> Browser:
+    (tmp_path / "report.html").write_text(report(ROWS), encoding="utf-8")
+    chromium.resize(1280, 900)
+    chromium.open(tmp_path / "report.html")
+    return chromium
+
+
+def names(browser: Browser) -> list[str]:
+    found: list[str] = browser.run(
+        "[...document.querySelectorAll('tr.pair .name button')].map((it) => it.textContent)"
+    )
+    return found
+
+
+def tip(browser: Browser) -> str | None:
+    shown: str | None = browser.run(
+        "document.getElementById('tip').hidden ? null : document.getElementById('tip').innerText"
+    )
+    return shown
+
+
+def test_the_worst_come_first_and_headers_sort(opened: Browser) -> None:
+    assert names(opened) == [EVIL, "middling", "good", "failed"]
+    opened.point("th[aria-sort] button", click=True)
+    assert names(opened) == ["good", "middling", EVIL, "failed"]
+    assert opened.run("document.querySelector('[aria-sort]').ariaSort") == "descending"
+    opened.point("th.name button", click=True)
+    assert names(opened) == [EVIL, "failed", "good", "middling"]
+
+
+def test_a_click_opens_a_pair_and_pointing_asks_why(opened: Browser) -> None:
+    opened.point("tr.pair:nth-child(3) .name button", click=True)
+    sheet = "document.querySelector('.sheet')"
+    assert "A red1 dog 🐶." in opened.run(f"{sheet}.textContent")
+    opened.point(".sheet .text mark.absent")
+    assert tip(opened) == '1.2Is "dog" from DESCRIPTION 2 described as "red" in DESCRIPTION 1?'
+    opened.point("h1")
+    assert tip(opened) is None
+    opened.point(".sheet summary", click=True)
+    opened.run("new Promise((done) => setTimeout(done, 50))")
+    assert opened.run("document.querySelectorAll('.sheet tbody tr').length") == 2
+    opened.point("tr.pair:nth-child(3) .name button", click=True)
+    assert opened.run(sheet) is None
+
+
+def test_the_keyboard_does_what_the_mouse_does(opened: Browser) -> None:
+    opened.run("document.querySelector('tr.pair .name button').focus()")
+    opened.press("Tab", 9)
+    opened.press("Enter", 13, "\r")
+    assert opened.run("document.activeElement.ariaExpanded") == "true"
+    for expected in ("1.2Is", "2.7Is an entity matching"):
+        opened.press("Tab", 9)
+        assert expected in str(tip(opened)).replace("\n", "")
+        assert opened.run("document.activeElement.getAttribute('aria-describedby')") == "tip"
+    opened.press("Escape", 27)
+    assert tip(opened) is None
+
+
+def test_texts_stay_texts_and_nothing_is_fetched(opened: Browser) -> None:
+    title = opened.run("document.title")
+    for place in range(1, 8, 2):
+        opened.point(f"tr.pair:nth-child({place}) .name button", click=True)
+    assert opened.run("document.querySelectorAll('.sheet').length") == 4
+    assert opened.run("document.querySelectorAll('img').length") == 0
+    assert opened.run("document.title") == title
+    requests = [e for e in opened.events if e.get("method") == "Network.requestWillBeSent"]
+    assert [r["params"]["request"]["url"][:5] for r in requests] == ["file:"]
+    assert opened.complaints() == []
+
+
+def test_the_policy_stops_a_script_that_is_not_ours(opened: Browser) -> None:
+    title = opened.run("document.title")
+    opened.run("(() => { const it = document.createElement('script');"
+               "it.textContent = 'document.title = 1'; document.body.append(it) })()")  # fmt: skip
+    opened.run("fetch('https://example.org').catch(() => null)")
+    assert opened.run("document.title") == title
+    complaints = " ".join(opened.complaints())
+    assert "Executing inline script violates" in complaints
+    assert "Connecting to 'https://example.org/' violates" in complaints
+
+
+@pytest.fixture
+def compared(chromium: Browser, tmp_path: Path) -> Browser:
+    """A page about two models and an image."""
+    image = pytest.importorskip("PIL.Image").new("RGB", (800, 600), "red")
+    image.save(tmp_path / "red.png")
+    scores: dict[str, list[tuple[str, float | None]]] = {
+        "base": [("p1", 0.5), ("p2", 0.4), ("p3", None)],
+        "tuned": [("p1", 0.4), ("p2", 0.9)],
+    }
+    rows = [
+        {**row(name, overall, RED, CAT), "model": model, "image": "red.png"}
+        for model, pairs in scores.items()
+        for name, overall in pairs
+    ]
+    html = report(rows, images=Thumbnails(tmp_path))
+    (tmp_path / "report.html").write_text(html, encoding="utf-8")
+    chromium.resize(1280, 900)
+    chromium.open(tmp_path / "report.html")
+    return chromium
+
+
+def test_models_are_shown_side_by_side(compared: Browser) -> None:
+    assert names(compared) == ["p1", "p2", "p3"]
+    cells = compared.run(
+        "[...document.querySelectorAll('tr.pair')].map((tr) => [4, 5].map((n) =>"
+        "[...tr.cells[n].children].map((line) => line.innerText.trim())))"
+    )
+    assert [overall for overall, _ in cells] == [
+        ["0.500", "0.400"], ["0.400", "0.900"], ["none", "\u2013"]
+    ]  # fmt: skip
+    assert [gain for _, gain in cells] == [["", "-0.100"], ["", "+0.500"], ["", ""]]
+    compared.point("th button[data-column='5']", click=True)
+    compared.point("th button[data-column='5']", click=True)
+    assert names(compared) == ["p2", "p1", "p3"]
+    compared.point("tr.pair .name button", click=True)
+    sides = compared.run("[...document.querySelectorAll('.side')].map((it) => it.innerText)")
+    assert [side.split("\n")[0] for side in sides] == ["base", "tuned"]
+    assert ["f1 0.400" in sides[0], "f1 0.900" in sides[1]] == [True, True]
+    tops = compared.run("[...document.querySelectorAll('.side')].map((it) => it.offsetTop)")
+    assert tops[0] == tops[1]
+    assert compared.run("document.querySelector('.sheet img').naturalWidth") == 360
+    assert compared.complaints() == []
+
+
+TEXTS = {"question": "Which colour?", "generation": "A red square. " * 20,
+         "reference": "A red square on a green ground."}  # fmt: skip
+
+
+def of_sibling(metric: str, **content: object) -> Callable[[Path], str]:
+    """A page of two models' rows about one image, and one row without a score."""
+
+    def page(folder: Path) -> str:
+        Image.new("RGB", (60, 40), "red").save(folder / "red.png")
+        row: Row = {"id": "p1", "image": "red.png", "signature": f"{metric}|model:x", **TEXTS}
+        rows = [{**row, **content, "model": name} for name in ("sft", "tuned")]
+        rows.append({**row, "id": "p2", "model": "sft", "failure": "the text is missing"})
+        return sibling_page(rows, metric, Origins(), ItemIds(), images=Thumbnails(folder))
+
+    return page
+
+
+def of_study(made: Packet) -> Callable[[Path], str]:
+    """The results of a study in which the later model wins, or each rater marks a word."""
+
+    def page(folder: Path) -> str:
+        for name, rater in made.key.raters.items():
+            answers = [
+                {**coarse(made.key, task), "overall": -1} if rater.form == "coarse" else
+                {"task": task.id, "mistakes": [[0, 1]], "omissions": [], "seconds": 1}
+                for task in rater.tasks
+            ]  # fmt: skip
+            (folder / f"{name}.json").write_bytes(saved(made.key, name, answers))
+        (folder / "damaged.json").write_bytes(b"{")
+        files = sorted(folder.glob("*.json"))
+        return results_page(results(collect(files, made.key), made.key, readings=2))
+
+    return page
+
+
+def of_command(*arguments: str) -> Callable[[Path], str]:
+    """The page that a command about scored pairs writes."""
+
+    def page(folder: Path) -> str:
+        rows = [{**row, "model": "sft", "generation1": row["generation"], "generation2": "A dog."}
+                for row in pairs(8)]  # fmt: skip
+        source, scores = write_rows(folder / "in.jsonl", rows), folder / "scores.jsonl"
+        out = folder / "out.html"
+        if arguments[0] == "report":
+            assert run("score", source, "-o", scores, "--elements", "--quiet") == OK
+            assert main(["report", str(scores), "-o", str(out)]) == OK
+        else:
+            assert main([*arguments, str(source), "--page", str(out)]) == OK
+        return out.read_text("utf-8")
+
+    return page
+
+
+THREE = ("a", "b", "c")
+PAGES: dict[str, Callable[[Path], str]] = {
+    "harmonic": of_sibling("harmonic", overall=3.2, criteria=[
+        {"criterion": "correctness", "mean": 2.5, "sigma": 0.3, "weight": 0.6, "mass": 0.2},
+        {"criterion": "clarity", "mean": 4, "sigma": 0.0, "weight": 0.4, "reason": "It is clear."},
+    ]),
+    "rubric": of_sibling("rubric", total=3, share=0.6, metric_points=[
+        {"metric": "M1", "title": "Class", "points": 1, "lowest": 0, "highest": 2,
+         "feedback": "It is a bird."},
+        {"metric": "M2", "title": "Family", "points": 2, "lowest": 0, "highest": 3,
+         "feedback": ""},
+    ]),
+    "prove": of_sibling("prove", average=0.7, helpfulness=0.8, truthfulness=0.6, response="Red.",
+        answer_tuples=[{"tuple": ["dress", "red"], "score": 0.9, "closest": ["dress"]}],
+        claims=[{"tuple": ["dog"], "score": 0.3, "witness": "caption", "closest": None,
+                 "caption": 0.3, "image": 0.2}]),
+    "report": of_command("report"),
+    "pair": lambda _: pair_page([PairCard("A pair", SCORES)]),
+    "attack": lambda _: attack_page({"the true text": 1.0}, [
+        Outcome(FALSE, "blind", "A dog.", 0.5, 0.4, None, "found", 6, "x " * 200),
+        Outcome(HONEST, "format", "links", 0.5, 0.6, None, "held", 6, "A dog."),
+    ], ["posh|x"]),
+    "coarse results": of_study(packet(8)),
+    "granular results": of_study(packet(3, coarse=0, granular=1)),
+    "results of three models": of_study(
+        packet(found=replace(items(8, THREE), incomplete=("x",)), coarse=6)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_and_the_focus_is_seen(
+    chromium: Browser, tmp_path: Path, name: str, scheme: str
+) -> None:
+    script = axe()
+    pytest.importorskip("choix")
+    (tmp_path / "page.html").write_text(PAGES[name](tmp_path), encoding="utf-8")
+    media = {"name": "prefers-color-scheme", "value": scheme}
+    chromium.call("Emulation.setEmulatedMedia", features=[media])
+    for width in (1280, 640, 390):
+        chromium.resize(width, 800)
+        chromium.open(tmp_path / "page.html")
+        assert violations(chromium, script) == []
+        assert chromium.run("document.documentElement.scrollWidth") <= width
+        hidden = []
+        for _ in range(25):
+            chromium.press("Tab", 9)
+            hidden += [it] if (it := obscured(chromium)) else []
+        assert hidden == []
+    chromium.call("Emulation.setEmulatedMedia", features=[])
