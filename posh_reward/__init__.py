@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from posh_reward.pages.element_marks import explain
     from posh_reward.posh.load_metric import load_metric
     from posh_reward.posh.posh import PoSh
+    from posh_reward.reward.guards import Guards
     from posh_reward.reward.shaping import Shaping
     from posh_reward.reward.trl import PoshReward
     from posh_reward.training.launch import finish, train
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ConfigError",
     "Element",
+    "Guards",
     "HarmonicEval",
     "HarmonicReward",
     "InputError",
@@ -67,6 +69,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "Guards": "reward.guards",
     "HarmonicEval": "other_metrics.harmonic_eval",
     "HarmonicReward": "other_metrics.rewards",
     "PoSh": "posh.posh",

@@ -27,6 +27,7 @@ from posh_reward.datasets.load_dataset import PROMPT, prompt
 from posh_reward.posh.check import NOT_CHECKED
 from posh_reward.posh.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
+from posh_reward.reward.shaping import ShapingSettings, build_shaping
 from posh_reward.training.base_model import starting_model
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling
 from posh_reward.training.dapo.trainer import DapoTrainer
@@ -44,7 +45,7 @@ from posh_reward.training.processors import load_processor, sizes_of, training_i
 from posh_reward.training.recording import recorded
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.rollouts import CHECK_EVERY, check_rollouts
-from posh_reward.training.run_settings import flag, shaping_of
+from posh_reward.training.run_settings import flag
 from posh_reward.training.saving import save_run
 from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
 
@@ -56,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc]
+class DapoScriptArguments(ShapingSettings, MetricSettings, ScriptArguments):  # type: ignore[misc]
     """Settings besides GRPOConfig's and ModelConfig's: the data, the metric, the shaping."""
 
     dataset_name: str = flag("scenes", "See data/README.md: scenes, amitha/docent, a path.")
@@ -65,28 +66,6 @@ class DapoScriptArguments(MetricSettings, ScriptArguments):  # type: ignore[misc
     prompt_text: str = flag(PROMPT, "Instruction to the model; by default the paper's.")
     max_pixels: int | None = flag(None, "Shrink larger images; 784 pixels are one token.")
     metric: str | None = flag(None, "Settings file, or published; the flags below override it.")
-    objective: str = flag(
-        "f1",
-        "f1, as in the paper; weighted; or separate: precision and recall are each normalised "
-        "within the group, then added (sets multi_objective_aggregation).",
-    )
-    precision_weight: float = flag(1.0, "Higher: fewer mistakes.")
-    recall_weight: float = flag(1.0, "Higher: fewer omissions.")
-    length_limit: float | None = flag(None, "Words per word of the reference without penalty.")
-    repetition_limit: float | None = flag(
-        None, "Share of repeated four-word sequences without penalty, such as 0.15."
-    )
-    detail_floor: float = flag(
-        0.65, "Scale the reward of lists down below this many details per entity."
-    )
-    coverage_floor: float = flag(
-        0.65, "Scale the reward down below this share of content words inside elements."
-    )
-    loose_weight: float = flag(
-        0.5, "Weight in precision of words outside all elements, beyond their share in human texts."
-    )
-    disorder_limit: float = flag(0.15, "Word disorder that gets the worst reward; 0 is off.")
-    image_cap: float = flag(3.0, "Highest grade that the image alone can give an element.")
     check_judge: bool = flag(
         True, "False admits a judge that cannot judge, to measure time and memory only."
     )
@@ -132,7 +111,7 @@ def make_reward(script: DapoScriptArguments) -> PoshReward:
     """Make the reward from the flags."""
     return PoshReward(
         load_metric(script.metric, **metric_flags(script)),
-        shaping_of(script),
+        build_shaping(script),
         max_failed_calls=script.max_failed_calls,
     )
 

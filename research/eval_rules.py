@@ -25,6 +25,7 @@ from typing import Any
 from posh_reward import PoSh, Shaping
 from posh_reward.audit.variants import CONTINUATIONS, EDITS
 from posh_reward.graph.reader import Reader
+from posh_reward.reward.guards import Guards
 from posh_reward.reward.shaping import shape
 from posh_reward.types import Description
 from research.calibration.perturb import falsify
@@ -32,7 +33,7 @@ from research.compare_rewards.pays import half
 from research.eval_planted import NOUNS, SENTENCE
 
 RULES = Shaping()
-NO_RULES = replace(RULES, coverage_floor=0, loose_weight=0, disorder_limit=0, detail_floor=0)
+NO_RULES = Shaping(guards=replace(Guards.off(), silence=True, image_cap=Guards().image_cap))
 TOLERANCE = 0.005  # of a reward in [0.2, 1]
 
 ADJECTIVES = (

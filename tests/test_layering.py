@@ -115,6 +115,16 @@ def test_every_folder_has_its_floor() -> None:
     assert set(map(folder_of, NAMES.values())) <= set().union(*FLOORS)
 
 
+def test_the_core_loads_no_stand_in() -> None:
+    code = (
+        "import sys; import posh_reward.reward.instance, posh_reward.reward.trl;"
+        "import posh_reward.graph.reader, posh_reward.posh.posh;"
+        "found = sorted(m for m in sys.modules if m.startswith('posh_reward.embedded'));"
+        "assert not found, found"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
 def test_import_is_light() -> None:
     code = (
         "import sys, time; start = time.process_time(); import posh_reward;"

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.errors import ConfigError
 from posh_reward.posh.load_metric import load_metric
 from posh_reward.reward.objectives import Rewards
-from posh_reward.reward.shaping import AXES, Shaping
+from posh_reward.reward.shaping import SCORE_AXES, read_shaping
 from posh_reward.reward.trl import PoshReward
 from posh_reward.settings import check_settings, read_settings
 
@@ -51,14 +51,14 @@ def make_reward(
     image_column: str | None = None,
     max_failed_calls: int = 10,
 ) -> PoshReward:
-    """Make a ``PoshReward`` from settings: arguments of ``load_metric``, ``Shaping`` and its own.
+    """Make a ``PoshReward`` from settings: those of ``load_metric``, ``read_shaping``, and its own.
 
     Raises:
         ConfigError, InputError: a setting is unknown or cannot be used.
     """
     return PoshReward(
         load_metric(metric),
-        Shaping(**check_settings(Shaping, shaping or {}, "shaping")),
+        read_shaping(shaping or {}),
         reference_column=reference_column,
         image_column=image_column,
         max_failed_calls=max_failed_calls,
@@ -76,11 +76,11 @@ def settings_reward() -> PoshReward:
 @cache
 def _functions() -> dict[str, Callable[..., Rewards]]:
     functions = settings_reward().functions()
-    return dict(zip(("posh",) if len(functions) == 1 else AXES, functions, strict=True))
+    return dict(zip(("posh",) if len(functions) == 1 else SCORE_AXES, functions, strict=True))
 
 
 def __getattr__(name: str) -> Callable[..., Rewards]:
-    if name not in ("posh", *AXES):
+    if name not in ("posh", *SCORE_AXES):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     functions = _functions()
     if name not in functions:

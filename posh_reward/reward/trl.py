@@ -13,18 +13,19 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
 from posh_reward.posh.posh import PoSh
 from posh_reward.reward.columns import column_of, image_column_of
+from posh_reward.reward.guards import active, kept_shares
 from posh_reward.reward.objectives import Rewards, check_shared, together, trainer_of
 from posh_reward.reward.shaping import (
-    AXES,
-    LOWERED,
+    LOWERED_BY,
     REWARD_VERSION,
+    SCORE_AXES,
     Shaping,
     is_lowered,
     shape,
@@ -350,12 +351,15 @@ def share(part: float, whole: int) -> float:
 class PoshReward(MetricReward[Scores]):
     """A callable for ``GRPOTrainer(reward_funcs=...)``; higher rewards are better.
 
+    By default the reward is f1 with guards (``reward.guards``), which lower it for texts that score
+    without describing; ``PoshReward(shaping=Shaping(guards="off"))`` is the paper's, f1 alone.
+
     The dataset has a column of references, each parsed once for all its generations, and for a
     metric with a witness a column of images. See ``MetricReward`` for failures and pickling.
 
     Args:
         posh: the metric; by default ``PoSh()`` with the embedded judge.
-        shaping: turns scores into rewards; by default f1, as in the paper. Objective ``separate``
+        shaping: turns scores into rewards; by default f1 with guards. Objective ``separate``
             makes two, precision and recall: pass the trainer ``reward_funcs=reward.functions()``,
             and call ``objectives.settle_aggregation`` so that it adds them correctly.
         reference_column: column of references.
@@ -402,15 +406,11 @@ class PoshReward(MetricReward[Scores]):
 
     @property
     def signature(self) -> str:
-        """Everything that rewards depend on: the metric, these rules, and non-default shaping.
+        """Everything that rewards depend on: the metric, the guards, and non-default shaping.
 
         Ranks compare it, so that all train on the same balance of precision and recall.
         """
-        changed = [
-            f"{each.name}={value}"
-            for each in fields(Shaping)
-            if (value := getattr(self.shaping, each.name)) != each.default
-        ]
+        changed = [f"{name}={value}" for name, value in self.shaping.changed.items()]
         rules = f"{self.metric.signature}|reward:{REWARD_VERSION}"
         return rules + (f"|shaping:{','.join(changed)}" if changed else "")
 
@@ -419,7 +419,7 @@ class PoshReward(MetricReward[Scores]):
         """``posh``, or one reward per axis with its weight."""
         if self.shaping.objective != "separate":
             return super().objectives
-        names = (f"{self.__name__}_{axis}" for axis in AXES)
+        names = (f"{self.__name__}_{axis}" for axis in SCORE_AXES)
         return dict(zip(names, self.shaping.weights, strict=True))
 
     def check(self) -> None:
@@ -468,11 +468,17 @@ class PoshReward(MetricReward[Scores]):
         if len(lowered) > len(scores) / 2 and "rules" not in self._warned:
             self._warned.add("rules")
             logger.warning(
-                "the rules of Shaping lower the rewards of %d of %d completions by more than %g, "
-                "such as %s: if these are honest, look for their rule in docs/rewards.md",
-                len(lowered), len(scores), LOWERED, brief(lowered[0].generation),
+                "the guards lower the rewards of %d of %d completions by more than %g, such as %s: "
+                "if these are honest, see in the log which guard takes how much, and in "
+                "docs/rewards.md what it is for",
+                len(lowered), len(scores), LOWERED_BY, brief(lowered[0].generation),
             )  # fmt: skip
-        return {f"{self.metric.name}/lowered_share": share(len(lowered), len(scores))}
+        found = {f"{self.metric.name}/lowered_share": share(len(lowered), len(scores))}
+        kept = [kept_shares(s, self.shaping.limits) for s in scores if s.failure is None]
+        for guard in active(self.shaping.limits):
+            taken = math.fsum(1 - shares[guard.name] for shares in kept)
+            found[f"{self.metric.name}/guard_{guard.name}"] = share(taken, len(kept))
+        return found
 
     def _failed(self, why: Failure) -> Scores:
         return Scores.failed(why, signature="")

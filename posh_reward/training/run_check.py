@@ -26,6 +26,7 @@ from posh_reward.errors import (
 from posh_reward.graph.maverick import setup_command
 from posh_reward.posh.load_judge import engine_settings
 from posh_reward.posh.load_metric import load_metric
+from posh_reward.reward.shaping import build_shaping
 from posh_reward.training import run_settings
 from posh_reward.training.base_model import base_of
 from posh_reward.training.fetch import Asset, graph_assets, is_here
@@ -298,7 +299,7 @@ def _parameters(result: RunCheck) -> str:
 
 def _reward(script: Any) -> str:
     """Describe the shaping: its objective, and settings other than the defaults."""
-    shaping = run_settings.shaping_of(script)
+    shaping = build_shaping(script)
     return ", ".join(
         f"{each.name} {value}"
         for each in fields(shaping)

@@ -21,7 +21,7 @@ from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.posh.check import NOT_CHECKED
 from posh_reward.posh.load_metric import metric_flags, read_metric
 from posh_reward.reward.objectives import settle_aggregation
-from posh_reward.reward.shaping import Shaping
+from posh_reward.reward.shaping import build_shaping
 from posh_reward.reward.trl import FailureLimit
 from posh_reward.settings import brief, guess, misfit, read_settings, trust_settings
 from posh_reward.training.dapo.credit import check_settings
@@ -390,14 +390,14 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
             )
 
     def check_witness() -> None:
-        if script.image_cap != Shaping().image_cap and "witness" not in metric_of(script):
+        if script.image_cap is not None and "witness" not in metric_of(script):
             raise ConfigError(
                 f"image_cap is {script.image_cap:g}, but nothing looks at the image: set a "
                 "witness in the metric's settings, or leave image_cap out"
             )
 
     for check in (
-        lambda: settle_aggregation(copy(args), shaping_of(script)),
+        lambda: settle_aggregation(copy(args), build_shaping(script)),
         check_sampling,
         check_witness,
         lambda: check_settings(script.span_credit, args),
@@ -407,11 +407,6 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
             check()
         except PoshError as error:
             yield str(error)
-
-
-def shaping_of(script: Any) -> Shaping:
-    """Make the shaping from a recipe's settings, which have the same names."""
-    return Shaping(**{each.name: getattr(script, each.name) for each in fields(Shaping)})
 
 
 def metric_of(script: Any) -> dict[str, Any]:

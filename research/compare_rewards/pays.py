@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from posh_reward import PoSh
+from posh_reward.reward.guards import Guards
 from posh_reward.reward.shaping import Shaping, shape, shape_axes
 from posh_reward.reward.texts import without_thoughts
 from research.eval_planted import NOUNS, SENTENCE, blind_list
@@ -20,9 +21,9 @@ from research.tables import Table
 SETTINGS = {
     "f1": Shaping(),
     "`precision_weight` 4": Shaping(precision_weight=4),
-    "`repetition_limit` .15": Shaping(repetition_limit=0.15),
-    "no rule": Shaping(coverage_floor=0, loose_weight=0, detail_floor=0.25),
-    "`length_limit` 1.5": Shaping(length_limit=1.5),
+    "`repetition_limit` .15": Shaping(guards=Guards(repetition_limit=0.15)),
+    "no rule": Shaping(guards=Guards(coverage_floor=0, loose_weight=0, detail_floor=0.25)),
+    "`length_limit` 1.5": Shaping(guards=Guards(length_limit=1.5)),
 }
 SEPARATE = Shaping("separate")
 AXES = ("precision", "recall", "f1")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from posh_reward import PoshReward
 from posh_reward.embedded.english.word_order import disorder
 from posh_reward.errors import ConfigError
-from posh_reward.reward.shaping import Shaping, shape, shape_axes
+from posh_reward.reward.guards import Guards
+from posh_reward.reward.shaping import Shaping, read_shaping, shape, shape_axes
 from posh_reward.types import WORST_SCORE, Element, ImageGrade, Scores
 
 ELEMENT = Element("precision", "entity", "x", 3.0, ((0, 100_000),), "x")
@@ -31,12 +32,12 @@ def test_loose_words_beyond_three_are_claims() -> None:
     text = "dog cat cow hen fox owl ruin snow lamp tent drum kite"
     covered = replace(ELEMENT, spans=((0, text.index("ruin")),))
     padded = replace(scores(1.0, 1.0), generation=text, reference="A dog.", elements=(covered,))
-    floorless = Shaping("separate", coverage_floor=0, disorder_limit=0)
+    floorless = Shaping("separate", guards=Guards(coverage_floor=0, disorder_limit=0))
     assert shape_axes(padded, floorless) == pytest.approx((1.3 / 2.5, 1.0))
     supported = replace(padded, reference="ruins, snow, lamps, a tent, drums and a kite")
     assert shape_axes(supported, floorless) == pytest.approx((1.0, 1.0))
     assert shape_axes(
-        padded, Shaping("separate", loose_weight=0, disorder_limit=0)
+        padded, Shaping("separate", guards=Guards(loose_weight=0, disorder_limit=0))
     ) == pytest.approx((1.0, 1.0))
     bare = replace(padded, generation=text.replace(" ruin snow lamp", ". Ruin snow lamp"))
     assert shape_axes(bare, floorless) == pytest.approx((1.6 / 4, 1.0)), "all six: none is free"
@@ -52,7 +53,7 @@ def test_below_the_floor_of_coverage_the_reward_falls() -> None:
     covered = replace(ELEMENT, spans=((0, 7),))
     bare = replace(scores(1.0, 1.0), generation=text, reference="A dog.", elements=(covered,))
     assert shape(
-        bare, Shaping(coverage_floor=1, loose_weight=0, disorder_limit=0)
+        bare, Shaping(guards=Guards(coverage_floor=1, loose_weight=0, disorder_limit=0))
     ) == pytest.approx(0.6)
 
 
@@ -64,7 +65,8 @@ def test_the_image_alone_pays_no_more_than_weak_support() -> None:
         seen = None if image is None else ImageGrade(image, reference)
         element = replace(ELEMENT, grade=grade, image_grade=seen)
         paid = shape_axes(
-            replace(scores(grade / 5, 1.0), elements=(element,)), Shaping("separate", image_cap=cap)
+            replace(scores(grade / 5, 1.0), elements=(element,)),
+            Shaping("separate", guards=Guards(image_cap=cap)),
         )
         return paid[0] if paid else None
 
@@ -73,7 +75,7 @@ def test_the_image_alone_pays_no_more_than_weak_support() -> None:
     assert reward(3.2, None, cap=3) == pytest.approx(0.64)
     assert reward(2.0, 2.5, cap=3) == pytest.approx(0.5)
     with pytest.raises(ConfigError, match="image_cap is 6"):
-        Shaping(image_cap=6)
+        Shaping(guards=Guards(image_cap=6))
 
 
 @pytest.mark.parametrize("objective", ["f1", "weighted"])
@@ -100,7 +102,11 @@ def test_a_list_of_bare_nouns_is_worst() -> None:
     assert shape(of_kinds(100, 0), Shaping()) == pytest.approx(WORST_SCORE)
     assert shape_axes(of_kinds(100, 0), Shaping()) == pytest.approx((WORST_SCORE, WORST_SCORE))
     honest = shape(of_kinds(10, 7), Shaping())
-    assert honest == shape(of_kinds(10, 7), Shaping(detail_floor=0)) == pytest.approx(0.72)
+    assert (
+        honest
+        == shape(of_kinds(10, 7), Shaping(guards=Guards(detail_floor=0)))
+        == pytest.approx(0.72)
+    )
     assert shape(of_kinds(3, 0), Shaping()) == honest, "three things are no list"
     # Two of five are more than three that need nothing: 1 - 2 x (2 / 5 - 0.1) = 0.4 of 0.52.
     assert shape(of_kinds(5, 0), Shaping()) == pytest.approx(0.2 + 0.4 * 0.52)
@@ -115,7 +121,7 @@ def test_plain_sentences_are_no_list() -> None:
         places, ("boy", "man", "house", "dog", "tree"), strict=True))  # fmt: skip
     detailed = "A boy in red pets a dog. A man in a coat stands at a house near a green tree."
     rewards = [PoshReward(shaping=shaping)([None], [plain], reference=[detailed])[0]
-               for shaping in (Shaping(), Shaping(detail_floor=0))]  # fmt: skip
+               for shaping in (Shaping(), Shaping(guards=Guards(detail_floor=0)))]  # fmt: skip
     assert rewards[0] == rewards[1]
 
 
@@ -124,7 +130,7 @@ def test_words_out_of_order_cost() -> None:
 
     def reward(text: str, limit: float = 0.15) -> float | None:
         scored = replace(scores(0.9, 0.6), generation=text, reference="A dog and a man.")
-        return shape(scored, Shaping(disorder_limit=limit))
+        return shape(scored, Shaping(guards=Guards(disorder_limit=limit)))
 
     honest = "The man in the coat and the dog beside the tree look at the bird on the path."
     shuffled = (
@@ -138,7 +144,7 @@ def test_words_out_of_order_cost() -> None:
 
 def test_prepositions_alone_describe_nothing() -> None:
     """Nine things in a sentence: "the sky of the quay beside ..." has no verb and no attribute."""
-    own_rules_only = Shaping(disorder_limit=0, coverage_floor=0, loose_weight=0)
+    own_rules_only = Shaping(guards=Guards(disorder_limit=0, coverage_floor=0, loose_weight=0))
 
     def reward(text: str) -> float | None:
         chain = " ".join(f"n{i} {text}" for i in range(8)) + " n8."
@@ -164,7 +170,7 @@ def test_things_that_the_reference_lacks_and_nothing_is_said_of_are_mistakes() -
            for word, place in zip(words, places, strict=True)]  # fmt: skip
     own += [Element("precision", "attribute", "run", 4.5, (place,), "dog") for place in places[:6]]
     lone = replace(scores(0.9, 0.9), elements=tuple(own), generation=text, reference="Dogs sit.")
-    some = Shaping("separate", disorder_limit=0)
+    some = Shaping("separate", guards=Guards(disorder_limit=0))
     assert shape_axes(lone, some) == pytest.approx(((14 * 0.9 + 0.2) / 15, 0.9))
     titled = replace(
         lone,
@@ -178,13 +184,15 @@ def test_things_that_the_reference_lacks_and_nothing_is_said_of_are_mistakes() -
     there = replace(lone, reference="Dogs and persons with items.")
     assert shape_axes(there, some) == pytest.approx((0.9, 0.9))
     few = replace(lone, elements=tuple(own[6:8]))
-    assert shape_axes(few, Shaping("separate", coverage_floor=0, loose_weight=0)) == (0.9, 0.9)
+    assert shape_axes(
+        few, Shaping("separate", guards=Guards(coverage_floor=0, loose_weight=0))
+    ) == (0.9, 0.9)
 
 
 def test_repetition_beyond_the_limit_costs() -> None:
     """12 words twice make 21 four-word sequences, of which 9 repeat: 12 / 21 of 0.85 is kept."""
     sentence = "The tall woman in the red dress holds a basket of apples. "
-    limit = Shaping(repetition_limit=0.15)
+    limit = Shaping(guards=Guards(repetition_limit=0.15))
 
     def reward(text: str) -> float | None:
         return shape(replace(scores(0.9, 0.6), generation=text), limit)
@@ -202,7 +210,7 @@ def test_each_axis_can_have_its_own_reward() -> None:
 
 
 def test_words_beyond_the_limit_cost() -> None:
-    limit = Shaping(length_limit=2.0)
+    limit = Shaping(guards=Guards(length_limit=2.0))
     assert shape(scores(0.5, 0.5, words=20), limit) == pytest.approx(0.5)
     assert shape(scores(0.5, 0.5, words=30), limit) == pytest.approx(0.35)
     assert shape(scores(0.5, 0.5, words=40), limit) == pytest.approx(WORST_SCORE)
@@ -213,10 +221,13 @@ SHAPINGS = st.builds(
     objective=st.sampled_from(["f1", "weighted", "separate"]),
     precision_weight=st.floats(0.1, 10),
     recall_weight=st.floats(0, 10),
-    length_limit=st.none() | st.floats(0.1, 5),
-    repetition_limit=st.none() | st.floats(0, 0.99),
-    detail_floor=st.floats(0, 5),
-    disorder_limit=st.floats(0, 5),
+    guards=st.builds(
+        Guards,
+        length_limit=st.none() | st.floats(0.1, 5),
+        repetition_limit=st.none() | st.floats(0, 0.99),
+        detail_floor=st.floats(0, 5),
+        disorder_limit=st.floats(0, 5),
+    ),
 )
 SCORE = st.floats(0.2, 1)
 
@@ -262,4 +273,4 @@ def test_shaping_never_adds_and_never_goes_below_the_worst(
 )
 def test_impossible_shapings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
-        Shaping(**wrong)  # type: ignore[arg-type]
+        read_shaping(wrong)
