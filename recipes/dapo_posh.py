@@ -41,13 +41,13 @@ from posh_reward.training.launch import (
     train,
 )
 from posh_reward.training.output_folder import enter_output
-from posh_reward.training.processors import load_processor, sizes_of, training_images
-from posh_reward.training.recording import recorded
+from posh_reward.training.processors import load_processor, read_size_limits, training_images
+from posh_reward.training.recording import record_run
 from posh_reward.training.resume import RefuseLostWeights
-from posh_reward.training.rollouts import CHECK_EVERY, check_rollouts
+from posh_reward.training.rollouts import CHECK_EVERY_STEPS, check_rollouts
 from posh_reward.training.run_settings import flag
 from posh_reward.training.saving import save_run
-from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
+from posh_reward.training.stopping import STOP_BEFORE_MINUTES, StopWithCheckpoint
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -73,7 +73,8 @@ class DapoScriptArguments(ShapingSettings, MetricSettings, ScriptArguments):  # 
         10, "Stop with a checkpoint after this many mostly failed calls in a row."
     )
     stop_before: float = flag(
-        STOP_BEFORE, "Minutes before the end of the Slurm job to save a checkpoint and stop."
+        STOP_BEFORE_MINUTES,
+        "Minutes before the end of the Slurm job to save a checkpoint and stop.",
     )
     oversample: int = flag(1, "Dynamic sampling: groups generated per group trained on; 1 is off.")
     min_spread: float = flag(
@@ -86,7 +87,8 @@ class DapoScriptArguments(ShapingSettings, MetricSettings, ScriptArguments):  # 
         0.0, "How far the grades of details shift their tokens' advantages; 0 is off."
     )
     check_weights_every: int = flag(
-        CHECK_EVERY, "Steps between comparisons of vLLM's weights with the trainer's; 0 is off."
+        CHECK_EVERY_STEPS,
+        "Steps between comparisons of vLLM's weights with the trainer's; 0 is off.",
     )
 
 
@@ -131,7 +133,7 @@ def make_trainer(script: DapoScriptArguments, args: GRPOConfig, model: ModelConf
     start = starting_model(model.model_name_or_path, Path(args.output_dir))
     processor = load_processor(start, model.model_revision, script.max_pixels)
     # With vLLM they have to be; of models other than Qwen's the size is unknown.
-    resized = processor if args.use_vllm or sizes_of(processor) else None
+    resized = processor if args.use_vllm or read_size_limits(processor) else None
     dynamic_sampling = None
     if script.oversample != 1:
         dynamic_sampling = DynamicSampling(script.oversample, script.min_spread, script.refill)
@@ -176,7 +178,7 @@ def main(argv: list[str] | None = None) -> DapoTrainer:
     script, args, model = parse_settings(SETTINGS, argv)
     asked = enter_output(args, script, model)
     trainer = make_trainer(script, args, model)
-    with recorded(trainer, script, model, asked):
+    with record_run(trainer, script, model, asked):
         record_prompt(args, model.model_name_or_path, script.prompt_text)
         train(trainer)  # from the checkpoint that resume_from_checkpoint names, if any
         save_run(trainer)

@@ -37,16 +37,16 @@ from posh_reward.training.launch import (
     train,
 )
 from posh_reward.training.output_folder import enter_output
-from posh_reward.training.recording import recorded
+from posh_reward.training.recording import record_run
 from posh_reward.training.resume import (
     RefuseLostWeights,
     last_checkpoint,
     load_best,
-    refuse_together,
+    raise_on_all_ranks,
 )
 from posh_reward.training.run_settings import flag
-from posh_reward.training.saving import finish_record, unlike
-from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
+from posh_reward.training.saving import compare_weights, finish_record
+from posh_reward.training.stopping import STOP_BEFORE_MINUTES, StopWithCheckpoint
 from posh_reward.types import LABELS
 
 
@@ -63,7 +63,8 @@ class DistillScriptArguments(ScriptArguments):  # type: ignore[misc]
     judge_name: str = flag("judge", "Folder of the judge in output_dir; part of its name.")
     judge_dtype: str = flag("auto", "Of the judge's weights: auto (as in training) or bfloat16.")
     stop_before: float = flag(
-        STOP_BEFORE, "Minutes before the end of the Slurm job to save a checkpoint and stop."
+        STOP_BEFORE_MINUTES,
+        "Minutes before the end of the Slurm job to save a checkpoint and stop.",
     )
 
 
@@ -156,7 +157,7 @@ def main(argv: list[str] | None = None) -> AnswerTrainer:
     asked = enter_output(args, script, model)
     refuse_other_questions(Path(script.dataset_name), args)
     trainer = make_trainer(script, args, model)
-    with recorded(trainer, script, model, asked):
+    with record_run(trainer, script, model, asked):
         train(trainer)
         best, problem = load_best(trainer), None
         folder = Path(args.output_dir) / script.judge_name
@@ -164,8 +165,8 @@ def main(argv: list[str] | None = None) -> AnswerTrainer:
             ship(trainer, script, model)
             # Merged or rounded weights are not the checkpoint's.
             if best is not None and not model.use_peft and script.judge_dtype == "auto":
-                problem = unlike(folder, best)
-        refuse_together(problem)
+                problem = compare_weights(folder, best)
+        raise_on_all_ranks(problem)
         finish_record(trainer, folder)
     finish(trainer)
     return trainer

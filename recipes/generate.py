@@ -21,8 +21,8 @@ from pathlib import Path
 
 import posh_reward.training.extra  # noqa: F401
 from posh_reward.training.generation import (
-    BATCH,
-    NEW_TOKENS,
+    DEFAULT_MAX_NEW_TOKENS,
+    IMAGES_PER_CALL,
     GenerationSettings,
     generate,
     models_by_name,
@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> None:
         help="directories, or names on the hub; by default named after their last folder, "
         "checkpoints also after their run")  # fmt: skip
     add("-o", "--output", type=Path, required=True, help="JSON lines; appended to")
-    add("--engine", choices=tuple(BATCH), default="transformers")
+    add("--engine", choices=tuple(IMAGES_PER_CALL), default="transformers")
     add("--dataset", default="scenes", help="see data/README.md")
     add("--split", default="test")
     add(
@@ -56,10 +56,10 @@ def main(argv: list[str] | None = None) -> None:
     add("--shard", type=int, default=0, help="describe only this part, from 0, ...")
     add("--shards", type=int, default=1, help="... of this many parts of the rows")
     add("--batch", type=int, help="images per call; default: "
-        + ", ".join(f"{size} with {engine}" for engine, size in BATCH.items()))  # fmt: skip
+        + ", ".join(f"{size} with {name}" for name, size in IMAGES_PER_CALL.items()))  # fmt: skip
     add("--prompt-text", help="instruction to the models; default: what their runs recorded, or "
         "else the paper's")  # fmt: skip
-    add("--max-new-tokens", type=int, default=NEW_TOKENS,
+    add("--max-new-tokens", type=int, default=DEFAULT_MAX_NEW_TOKENS,
         help="rows whose description is cut there have truncated: true")  # fmt: skip
     add("--max-pixels", type=int, help="shrink larger images; default: the smallest cap among the "
         "models, so that all see the same")  # fmt: skip

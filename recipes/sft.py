@@ -33,12 +33,12 @@ from posh_reward.training.launch import (
     train,
 )
 from posh_reward.training.output_folder import enter_output
-from posh_reward.training.processors import load_processor, sizes_of, training_images
-from posh_reward.training.recording import recorded
+from posh_reward.training.processors import load_processor, read_size_limits, training_images
+from posh_reward.training.recording import record_run
 from posh_reward.training.resume import RefuseLostWeights
 from posh_reward.training.run_settings import flag
 from posh_reward.training.saving import save_run
-from posh_reward.training.stopping import STOP_BEFORE, StopWithCheckpoint
+from posh_reward.training.stopping import STOP_BEFORE_MINUTES, StopWithCheckpoint
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -64,7 +64,8 @@ class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
         None, "Stop once the grounding gap is this large (nats per token)."
     )
     stop_before: float = flag(
-        STOP_BEFORE, "Minutes before the end of the Slurm job to save a checkpoint and stop."
+        STOP_BEFORE_MINUTES,
+        "Minutes before the end of the Slurm job to save a checkpoint and stop.",
     )
 
 
@@ -122,7 +123,9 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
     start = starting_model(model.model_name_or_path, Path(args.output_dir))
     processor = load_processor(start, model.model_revision, script.max_pixels)
-    resized = processor if sizes_of(processor) else None  # of other models the size is unknown
+    resized = (
+        processor if read_size_limits(processor) else None
+    )  # of other models the size is unknown
 
     def split(name: str) -> Dataset:
         column, text = script.reference_column, script.prompt_text
@@ -161,7 +164,7 @@ def main(argv: list[str] | None = None) -> SFTTrainer:
     script, args, model = parse_settings(SETTINGS, argv)
     asked = enter_output(args, script, model)
     trainer = make_trainer(script, args, model)
-    with recorded(trainer, script, model, asked):
+    with record_run(trainer, script, model, asked):
         record_prompt(args, model.model_name_or_path, script.prompt_text)
         train(trainer)
         save_run(trainer)

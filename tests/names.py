@@ -113,7 +113,12 @@ def programs() -> dict[str, set[str]]:
     found = dict(commands(command_line(), "posh-reward"))
     for file in files("recipes/*.py"):
         found[f"recipes/{file.name}"] = {text for text in literals(file) if FLAG.fullmatch(text)}
-    own = {run_settings.CHECK, run_settings.ALL_HELP, *run_settings.TRUST_FLAGS, "--config"}
+    own = {
+        run_settings.CHECK_FLAG,
+        run_settings.ALL_HELP_FLAG,
+        *run_settings.TRUST_FLAGS,
+        "--config",
+    }
     for name in TRAINING:
         kinds = import_module(f"recipes.{name}").SETTINGS
         found[f"recipes/{name}.py"] = own | options(run_settings.SettingsParser(kinds))

@@ -28,11 +28,19 @@ from posh_reward.process.python import python_module
 from posh_reward.run_record import read_run
 from posh_reward.training.processors import load_processor
 
-LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "MASTER_", "ACCELERATE_", "TORCHELASTIC_")
+LAUNCHER_PREFIXES = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_",
+    "GROUP_",
+    "MASTER_",
+    "ACCELERATE_",
+    "TORCHELASTIC_",
+)
 """Prefixes of a launcher's variables: the merging process is none of its ranks."""
 
 
-def base_of(name: str) -> str | None:
+def find_base_model(name: str) -> str | None:
     """Return the model that an adapter's folder was trained on; None for any other name.
 
     Raises:
@@ -69,7 +77,7 @@ def starting_model(name: str, output: Path) -> str:
     """
     from accelerate import PartialState
 
-    base = base_of(name)
+    base = find_base_model(name)
     if base is None:
         return name
     weights = weights_fingerprint(Path(name))
@@ -78,34 +86,35 @@ def starting_model(name: str, output: Path) -> str:
     folder = output / f"{MERGED}_{weights}"
     with PartialState().main_process_first():
         if not (folder / "config.json").is_file() or lacking_file(folder):
-            _merge_elsewhere(name, base, folder)
+            _merge_in_subprocess(name, base, folder)
     return str(folder)
 
 
-def _merge_elsewhere(adapter: str, base: str, folder: Path) -> None:
+def _merge_in_subprocess(adapter: str, base: str, folder: Path) -> None:
     """Merge in a process of its own: in a rank of ZeRO-3 loading is collective, and partial."""
     print(f"merging the adapter {adapter} into {base}, once: {folder}", flush=True)
     command = python_module(__name__, adapter, base, str(folder))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHED)}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_PREFIXES)}
     environment["CUDA_VISIBLE_DEVICES"] = ""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    done = run(command, env=environment, **pipes)
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["it was killed"])[-1]
+    result = run(command, env=environment, **pipes)
+    if result.returncode:
+        reason = (result.stderr.strip().splitlines() or ["it was killed"])[-1]
         raise ConfigError(f"the adapter {adapter} cannot be merged into {base}: {reason}")
 
 
-def merge(adapter: str, base: str, folder: Path) -> None:
+def merge_adapter(adapter: str, base: str, folder: Path) -> None:
     """Write the merged model, in the type of the base, and the processor that the adapter has."""
     import torch
     from peft import PeftModel
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
     config: Any = AutoConfig.from_pretrained(base)
-    sees = getattr(config, "vision_config", None) is not None
-    kind: Any = AutoModelForImageTextToText if sees else AutoModelForCausalLM
+    model_class: Any = AutoModelForCausalLM
+    if getattr(config, "vision_config", None) is not None:
+        model_class = AutoModelForImageTextToText
     # In float32, so that the sum is rounded once.
-    model = kind.from_pretrained(base, dtype=torch.float32)
+    model = model_class.from_pretrained(base, dtype=torch.float32)
     merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
@@ -116,4 +125,4 @@ def merge(adapter: str, base: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    merge(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    merge_adapter(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

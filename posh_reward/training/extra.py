@@ -11,15 +11,15 @@ from pathlib import Path
 
 from posh_reward.errors import install
 
-UNUSABLE = 2  # as of the command line
-MISSING = [
+UNUSABLE_EXIT_STATUS = 2  # as of the command line
+MISSING_PACKAGES = [
     name
     for name in ("accelerate", "datasets", "torch", "transformers", "trl")
     if find_spec(name) is None
 ]
-if MISSING:
+if MISSING_PACKAGES:
     print(
-        f"{Path(sys.argv[0]).name}: {', '.join(MISSING)} missing: {install('train')}",
+        f"{Path(sys.argv[0]).name}: {', '.join(MISSING_PACKAGES)} missing: {install('train')}",
         file=sys.stderr,
     )
-    sys.exit(UNUSABLE)
+    sys.exit(UNUSABLE_EXIT_STATUS)

@@ -94,13 +94,13 @@ def prepare_data(config: str, flags: Sequence[str] = ()) -> Iterator[str]:
     name, splits, column = data_of(settings)
     if name is None or is_drawn(name):
         return
-    from posh_reward.training.processors import load_processor, sizes_of, training_images
+    from posh_reward.training.processors import load_processor, read_size_limits, training_images
 
     model, cap = settings.get("model_name_or_path"), settings.get("max_pixels")
     cap = None if cap is None else int(cap)  # a flag's is a text
     revision = settings.get("model_revision") or "main"
     processor = load_processor(model, revision, cap) if model else None
-    resized = processor if processor and sizes_of(processor) else None
+    resized = processor if processor and read_size_limits(processor) else None
     for split in splits:
         images = training_images(name, split, column, resized)
         sizes = f", as {model} takes them" if resized else ""

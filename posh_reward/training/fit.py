@@ -18,8 +18,8 @@ from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.posh.load_judge import engine_settings
 from posh_reward.posh.load_metric import metric_flags, read_metric
 from posh_reward.posh.workers import MOST_PROCESSES, worker_gib
-from posh_reward.training.base_model import base_of
-from posh_reward.training.run_settings import Processes, prompt_tokens
+from posh_reward.training.base_model import find_base_model
+from posh_reward.training.run_settings import Processes, bound_prompt_tokens
 
 if TYPE_CHECKING:
     from peft import PeftConfig
@@ -215,7 +215,7 @@ def pinned_numbers(model: Any) -> int:
 def _config_of(name: str) -> Any:
     from transformers import AutoConfig
 
-    name = base_of(name) or name
+    name = find_base_model(name) or name
     if name in PUBLISHED:
         return AutoConfig.for_model(**PUBLISHED[name])
     try:
@@ -350,7 +350,7 @@ def _text_tokens(script: Any, args: Any) -> int:
     if hasattr(script, "max_prompt_tokens"):
         return int(script.max_prompt_tokens) + (TOGETHER - 1) * QUESTION_TOKENS
     completion = getattr(args, "max_completion_length", REFERENCE_TOKENS)
-    return prompt_tokens(script.prompt_text) + int(completion)
+    return bound_prompt_tokens(script.prompt_text) + int(completion)
 
 
 def parameters_of(shape: ModelShape, size: int, layout: Processes) -> Parameters:

@@ -35,12 +35,16 @@ from posh_reward.settings import brief_list
 from posh_reward.tables.dataset_images import OTHER_IMAGES
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.tables import Journal
-from posh_reward.training.base_model import base_of
+from posh_reward.training.base_model import find_base_model
 from posh_reward.training.launch import learned_prompt, warn_of_other_prompt
-from posh_reward.training.processors import load_processor, sizes_of
-from posh_reward.training.resume import step_of
-from posh_reward.training.rollouts import PromptMismatchError, collapse, placeholder_ids
-from posh_reward.training.saving import unlike_best
+from posh_reward.training.processors import load_processor, read_size_limits
+from posh_reward.training.resume import parse_checkpoint_step
+from posh_reward.training.rollouts import (
+    PromptMismatchError,
+    collapse_placeholders,
+    placeholder_ids,
+)
+from posh_reward.training.saving import compare_with_best
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -50,9 +54,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Engine = Literal["transformers", "vllm"]
-BATCH: dict[Engine, int] = {"transformers": 32, "vllm": 128}
+IMAGES_PER_CALL: dict[Engine, int] = {"transformers": 32, "vllm": 128}
 """Images per call. vLLM starts new ones as others finish, so only the end of a batch is slow."""
-NEW_TOKENS = 768
+DEFAULT_MAX_NEW_TOKENS = 768
 """Default limit of a description's length: ``max_completion_length`` of the paper's DAPO."""
 
 
@@ -71,12 +75,12 @@ class GenerationSettings:
     shard: int = 0  # describe only this part of the rows, counted from 0 ...
     shards: int = 1  # ... of this many parts of neighbouring rows, of equal size but for one row
     batch: int | None = None  # images per call; None: the engine's default
-    max_new_tokens: int = NEW_TOKENS
+    max_new_tokens: int = DEFAULT_MAX_NEW_TOKENS
     prompt_text: str = PROMPT
     max_pixels: int | None = None  # larger images are shrunk; None: to the models' smallest cap
     repetition_penalty: float = 1.0  # 1 is off; overrides a model's own (Qwen2.5-VL: 1.05)
 
-    def origin(self, model: str) -> Origin:
+    def build_origin(self, model: str) -> Origin:
         """Return what a model's descriptions depend on besides the image."""
         run = read_run(Path(model))
         return Origin(
@@ -86,13 +90,13 @@ class GenerationSettings:
             dtype="bfloat16" if _has_gpu() else "float32",
             max_new_tokens=str(self.max_new_tokens),
             repetition_penalty=f"{self.repetition_penalty:g}",
-            max_pixels=str(self.max_pixels or _cap_of(model)),
+            max_pixels=str(self.max_pixels or _load_pixel_cap(model)),
             prompt=prompt_digest(self.prompt_text),
             model=model,
             unchecked=bool(run and run.unchecked),
         )
 
-    def label(self, name: str) -> str:
+    def name_in_rows(self, name: str) -> str:
         """Return a model's name as its rows have it."""
         return name + OTHER_IMAGES if self.shuffle_images else name
 
@@ -108,7 +112,7 @@ class GenerationSettings:
                 f"shard is {self.shard} of {self.shards} shards: use 0 to {self.shards - 1}"
             )
 
-    def part(self, rows: int) -> range:
+    def shard_rows(self, rows: int) -> range:
         """Return this shard's part of so many rows."""
         return range(rows * self.shard // self.shards, rows * (self.shard + 1) // self.shards)
 
@@ -128,7 +132,7 @@ def models_by_name(models: Sequence[str]) -> dict[str, str]:
         name, separator, model = text.partition("=")
         if not separator or Path(text).exists():
             path, model = Path(os.path.abspath(text)), text
-            is_checkpoint = step_of(path) is not None
+            is_checkpoint = parse_checkpoint_step(path) is not None
             name = f"{path.parent.name}/{path.name}" if is_checkpoint else path.name
         if not name or not model:
             raise InputError(f"{text!r} is not a model: write NAME=MODEL, or the model alone")
@@ -170,7 +174,7 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
         MissingDependencyError: the engine is not installed.
     """
     dataset = load_images(settings.dataset, settings.split, settings.reference)
-    rows = settings.part(min(len(dataset), settings.limit or len(dataset)))
+    rows = settings.shard_rows(min(len(dataset), settings.limit or len(dataset)))
     uuids = dataset["uuid"][: rows.stop]
     if settings.max_pixels is None and len(settings.models) > 1:
         settings = replace(settings, max_pixels=_common_cap(settings.models))
@@ -181,21 +185,21 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
         journal.append([])  # drops what a kill cut short, even if no row is missing
         done = {(row["model"], row["id"]) for row in earlier}
         _check_items(settings, earlier, dataset.select_columns(["uuid", "reference"])[: rows.stop])
-        origins = _origins_of_rows(settings, earlier)
+        origins = _build_origins(settings, earlier)
         for name, origin in origins.items():
-            label = settings.label(name)
-            todo = [row for row in rows if (label, uuids[row]) not in done]
+            label = settings.name_in_rows(name)
+            undescribed = [row for row in rows if (label, uuids[row]) not in done]
             try:
-                cut = _describe_all(settings, dataset, todo, label, origin, journal)
+                cut = _describe_all(settings, dataset, undescribed, label, origin, journal)
             except ConfigError as error:
                 logger.warning("%s", safe(str(error)))
                 failed.append(name)
                 continue
-            counts[label] = len(todo)
+            counts[label] = len(undescribed)
             if cut:
                 logger.warning(
                     "%d of %d descriptions by %s were cut at max_new_tokens, so their omissions "
-                    "are overstated: raise it", cut, len(todo), safe(label),
+                    "are overstated: raise it", cut, len(undescribed), safe(label),
                 )  # fmt: skip
     if failed:
         raise ConfigError(
@@ -219,7 +223,7 @@ def _check_items(
         raise InputError(f"{settings.output} and {settings.dataset}: {error}") from None
 
 
-def _origins_of_rows(
+def _build_origins(
     settings: GenerationSettings, earlier: Iterable[Mapping[str, Any]]
 ) -> dict[str, Origin]:
     """Return the origin of each model's new rows, by the model's name in the settings.
@@ -233,7 +237,7 @@ def _origins_of_rows(
         before.add(row)
     for name, model in settings.models.items():
         warn_of_other_prompt(model, settings.prompt_text)
-        label, new[name] = settings.label(name), settings.origin(model)
+        label, new[name] = settings.name_in_rows(name), settings.build_origin(model)
         if count := before.unnamed[label]:
             logger.warning(
                 "%s does not say which weights made %d rows of %s: they are kept as they are",
@@ -251,7 +255,7 @@ def _origins_of_rows(
                 "whether the weights of %s are those of its rows in %s is unknown: name a folder, "
                 "or connect to the hub", safe(label), output,
             )  # fmt: skip
-    labelled = {settings.label(name): origin for name, origin in new.items()}
+    labelled = {settings.name_in_rows(name): origin for name, origin in new.items()}
     everything = Origins({**before.by_model, **labelled})
     for line in everything.unlike():
         logger.warning(
@@ -268,8 +272,11 @@ def _common_cap(models: Mapping[str, str]) -> int | None:
     A model from the hub has a larger cap than one that was trained from it with ``max_pixels``: its
     images would be larger, and the comparison unfair.
     """
-    found = {name: _cap_of(model) for name, model in models.items()}
-    caps = {name: cap for name, cap in found.items() if cap is not None}
+    caps = {}
+    for name, model in models.items():
+        cap = _load_pixel_cap(model)
+        if cap is not None:
+            caps[name] = cap
     if len(set(caps.values())) > 1:
         listed = ", ".join(f"{name} {cap:,}" for name, cap in caps.items())
         logger.warning(
@@ -279,33 +286,34 @@ def _common_cap(models: Mapping[str, str]) -> int | None:
     return min(caps.values(), default=None)
 
 
-def _cap_of(model: str) -> int | None:
+def _load_pixel_cap(model: str) -> int | None:
     """Return the pixel cap of a model's processor; None if it is unknown."""
     with suppress(Exception):  # a model that cannot be loaded is reported when its turn comes
-        sizes = sizes_of(load_processor(model))
-        return None if sizes is None else sizes.max_pixels
+        sizes = read_size_limits(load_processor(model))
+        if sizes is not None:
+            return sizes.max_pixels
     return None
 
 
 def _describe_all(
     settings: GenerationSettings,
     dataset: Dataset,
-    todo: list[int],
+    undescribed: list[int],
     label: str,
     origin: Origin,
     journal: Journal,
 ) -> int:
     """Append rows; return the number of descriptions that were cut."""
-    if not todo:
+    if not undescribed:
         return 0
     cut = 0
-    size = settings.batch or BATCH[settings.engine]
+    size = settings.batch or IMAGES_PER_CALL[settings.engine]
     with (
-        closing(_load(origin.model, settings)) as describer,
-        progress_bar(on_one_line(label), len(todo), "text") as bar,
+        closing(_load_describer(origin.model, settings)) as describer,
+        progress_bar(on_one_line(label), len(undescribed), "text") as bar,
     ):
-        for start in range(0, len(todo), size):
-            batch = todo[start : start + size]
+        for start in range(0, len(undescribed), size):
+            batch = undescribed[start : start + size]
             rows = list(_description_rows(settings, dataset, batch, label, str(origin), describer))
             cut += sum("truncated" in row for row in rows)
             journal.append(rows)
@@ -327,31 +335,37 @@ def _description_rows(
     for image, uuid, reference, (text, truncated) in zip(
         images, items["uuid"], items["reference"], described, strict=True
     ):
-        yield {
+        row: dict[str, Any] = {
             "id": uuid,
             "model": label,
             "image": image,
             "generation": text,
             "reference": reference,
             ORIGIN: origin,
-            **({} if settings.max_pixels is None else {"max_pixels": settings.max_pixels}),
-            **({} if settings.prompt_text == PROMPT else {"prompt": settings.prompt_text}),
-            **({"truncated": True} if truncated else {}),
         }
+        if settings.max_pixels is not None:
+            row["max_pixels"] = settings.max_pixels
+        if settings.prompt_text != PROMPT:
+            row["prompt"] = settings.prompt_text
+        if truncated:
+            row["truncated"] = True
+        yield row
 
 
 # Engines.
 
 
-def _load(model: str, settings: GenerationSettings) -> TransformersDescriber | VllmDescriber:
+def _load_describer(
+    model: str, settings: GenerationSettings
+) -> TransformersDescriber | VllmDescriber:
     """Load a model, on a GPU in bfloat16 if there is one."""
     kind = VllmDescriber if settings.engine == "vllm" else TransformersDescriber
     if not Path(model).exists():
         check_name_of_hub(model)
-    elif problem := unlike_best(Path(model)):
+    elif problem := compare_with_best(Path(model)):
         logger.warning("%s", safe(problem))
     try:
-        base_of(model)  # says what is wrong with an adapter's own model
+        find_base_model(model)  # says what is wrong with an adapter's own model
         return kind(model, settings)
     except (MissingDependencyError, ConfigError):
         raise
@@ -375,7 +389,9 @@ class TransformersDescriber:
         self._settings = settings
         processor = load_processor(model, max_pixels=settings.max_pixels)
         self._prompt = ImagePrompt(processor, settings.prompt_text)
-        device, dtype = ("cuda", torch.bfloat16) if _has_gpu() else ("cpu", torch.float32)
+        device, dtype = "cpu", torch.float32
+        if _has_gpu():
+            device, dtype = "cuda", torch.bfloat16
         loaded = AutoModelForImageTextToText.from_pretrained(model, dtype=dtype)
         self._model: PreTrainedModel | None = loaded.to(device).eval()
 
@@ -386,26 +402,26 @@ class TransformersDescriber:
         model, processor = self._model, self._prompt.processor
         assert model is not None, "closed"
         inputs = processor(
-            images=[[image] for image in self._prompt.settle(images)],
+            images=[[image] for image in self._prompt.prepare_images(images)],
             text=[self._prompt.text] * len(images),
             padding=True,
             padding_side="left",
             return_tensors="pt",
         ).to(model.device, model.dtype)
-        most = self._settings.max_new_tokens
+        limit = self._settings.max_new_tokens
         with torch.inference_mode():
             ids = model.generate(
                 **inputs,
                 do_sample=False,
-                max_new_tokens=most,
+                max_new_tokens=limit,
                 repetition_penalty=self._settings.repetition_penalty,
             )
         replies = ids[:, inputs["input_ids"].shape[1] :].tolist()
         ends = model.generation_config.eos_token_id
         ended = {ends} if isinstance(ends, int) else set(ends or ())
         # The batch's longest reply sets its length: shorter ones have an end token, then padding.
-        cut = [len(reply) == most and not ended & set(reply) for reply in replies]
-        return self._prompt.read(replies, cut)
+        cut = [len(reply) == limit and not ended & set(reply) for reply in replies]
+        return self._prompt.decode_replies(replies, cut)
 
     def close(self) -> None:
         """Free the model's memory."""
@@ -454,16 +470,17 @@ class VllmDescriber:
 
     def describe(self, images: Sequence[Image]) -> Described:
         """Describe each image, checking the tokens of vLLM's prompt."""
-        sized = self._prompt.settle(images)
+        sized = self._prompt.prepare_images(images)
         prompts = [
             {"prompt_token_ids": self._ids, "multi_modal_data": {"image": image}} for image in sized
         ]
         replies = self._llm.generate(prompts, self._params, use_tqdm=False)
         for image, reply in zip(sized, replies, strict=True):
-            self._prompt.check(image, self._ids, reply.prompt_token_ids)
+            self._prompt.check_tokens(image, self._ids, reply.prompt_token_ids)
         outputs = [reply.outputs[0] for reply in replies]
+        ids = [list(output.token_ids) for output in outputs]
         cut = [output.finish_reason == "length" for output in outputs]
-        return self._prompt.read([list(output.token_ids) for output in outputs], cut)
+        return self._prompt.decode_replies(ids, cut)
 
     def close(self) -> None:
         """End vLLM's process, which frees its memory on the GPU."""
@@ -479,27 +496,27 @@ class ImagePrompt:
         self.text: str = self.processor.apply_chat_template(
             [{"role": "user", "content": turn}], tokenize=False, add_generation_prompt=True
         )
-        self._sizes = sizes_of(processor)
+        self._sizes = read_size_limits(processor)
         self._pads = placeholder_ids(processor)
 
-    def settle(self, images: Sequence[Image]) -> list[Image]:
+    def prepare_images(self, images: Sequence[Image]) -> list[Image]:
         """Convert images to RGB and, for Qwen's models, resize them as in training."""
         if self._sizes is None:
             return [image.convert("RGB") for image in images]
         return [resize_for_model(image, *self._sizes) for image in images]
 
-    def read(self, ids: Sequence[Sequence[int]], cut: Sequence[bool]) -> Described:
+    def decode_replies(self, ids: Sequence[Sequence[int]], cut: Sequence[bool]) -> Described:
         """Decode the token ids of completions, with those marked that were cut."""
         texts: list[str] = self.processor.batch_decode(ids, skip_special_tokens=True)
         return [(text.strip(), each) for text, each in zip(texts, cut, strict=True)]
 
-    def check(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
+    def check_tokens(self, image: Image, prompt: Sequence[int], ids: Sequence[int]) -> None:
         """Raise PromptMismatchError if an engine's ``ids`` are not those of transformers."""
         if self._sizes is None:  # not a model of Qwen's: the expected number is unknown
             return
         tokens = sum(token in self._pads for token in ids)
         expected = self._sizes.tokens(*image.size)
-        if tokens != expected or collapse(ids, self._pads) != list(prompt):
+        if tokens != expected or collapse_placeholders(ids, self._pads) != list(prompt):
             raise PromptMismatchError(
                 f"vLLM sees an image of {image.width} x {image.height} pixels as {tokens} "
                 f"tokens, and transformers as {expected}: if --max_pixels is larger than what "

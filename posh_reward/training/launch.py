@@ -24,7 +24,7 @@ from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.process.python import SAFE_PATH
 from posh_reward.text_values import content_text
 from posh_reward.training.dataset_check import check_datasets
-from posh_reward.training.learning import CUT, NothingLearnedError
+from posh_reward.training.learning import CUT_SHARE, NothingLearnedError
 from posh_reward.training.output_folder import enter_output as enter_output
 from posh_reward.training.resume import (
     continue_sampling,
@@ -36,12 +36,12 @@ from posh_reward.training.resume import (
 from posh_reward.training.rollouts import RolloutError
 from posh_reward.training.rotary import ExactRotary
 from posh_reward.training.run_settings import (
-    CHECK,
+    CHECK_FLAG,
     Processes,
     broken_deepspeed,
     check_rows,
-    parse,
-    refuse,
+    parse_flags,
+    validate_settings,
 )
 from posh_reward.training.stopping import TRY_AGAIN, StoppedEarlyError, log_before_trackers
 
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PROMPT_FILE = "prompt.txt"  # in a run's output folder
-JUDGE = 4  # exit status if the judge cannot work, as of ``posh-reward``
-END_WITHIN = 60.0
+JUDGE_EXIT_STATUS = 4  # exit status if the judge cannot work, as of ``posh-reward``
+MAX_EXIT_SECONDS = 60.0
 """Seconds until a process that has failed is ended, whatever it waits for."""
 STATUS_FILE = "POSH_STATUS_FILE"  # environment variable: file for a failed recipe's exit status
 HEADLINES = {
@@ -67,7 +67,7 @@ HEADLINES = {
     "posh/precision": "precision",
     "posh/recall": "recall",
     "posh/failed_share": "failed",
-    CUT: "cut",
+    CUT_SHARE: "cut",
     "completions/mean_length": "tokens",
     "judging_share": "share of time judging",
 }
@@ -87,13 +87,13 @@ def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> 
         SystemExit: with ``--check``, after printing what would run.
     """
     flags = list(sys.argv[1:] if argv is None else argv)
-    if CHECK in flags:
+    if CHECK_FLAG in flags:
         from posh_reward.training.run_check import check
 
-        flags.remove(CHECK)
+        flags.remove(CHECK_FLAG)
         raise SystemExit(check(kinds, flags))
-    settings = parse(kinds, flags)
-    refuse(settings, Processes.of_this_run(settings[1]))
+    settings = parse_flags(kinds, flags)
+    validate_settings(settings, Processes.of_this_run(settings[1]))
     if broken := broken_deepspeed():
         raise ConfigError(f"this run needs {broken}")
     return settings
@@ -164,15 +164,13 @@ def _is_complete(trainer: Trainer, checkpoint: str) -> bool:
         return False
     state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
     args = trainer.args
-    trained, target = (
-        (state.global_step, args.max_steps)
-        if args.max_steps > 0
-        else (state.epoch or 0.0, args.num_train_epochs)
-    )
-    if trained < target:
-        return False
-    trainer.state = state
-    return True
+    if args.max_steps > 0:
+        complete = state.global_step >= args.max_steps
+    else:
+        complete = (state.epoch or 0.0) >= args.num_train_epochs
+    if complete:
+        trainer.state = state
+    return bool(complete)
 
 
 def make_tables_plain(trainer: Trainer) -> None:
@@ -189,15 +187,17 @@ def make_tables_plain(trainer: Trainer) -> None:
     def log_plain(logs: dict[str, float], start_time: float | None = None) -> None:
         prompts = trainer._logs["prompt"]
         for _ in range(len(prompts)):
-            prompt = prompts.popleft()
-            prompts.append(
-                prompt
-                if isinstance(prompt, str)
-                else [turn | {"content": content_text(turn["content"]) or ""} for turn in prompt]
-            )
+            prompts.append(_plain_prompt(prompts.popleft()))
         log(logs, start_time)
 
     trainer.log = log_plain
+
+
+def _plain_prompt(prompt: Any) -> Any:
+    """Return a conversation with the text alone of each turn; a text as it is."""
+    if isinstance(prompt, str):
+        return prompt
+    return [turn | {"content": content_text(turn["content"]) or ""} for turn in prompt]
 
 
 def record_prompt(args: TrainingArguments, model: str, text: str) -> None:
@@ -213,11 +213,14 @@ def record_prompt(args: TrainingArguments, model: str, text: str) -> None:
 
 def learned_prompt(model: str) -> str | None:
     """Return the prompt that a model's folder, or that of its run, records."""
-    path = Path(model)
-    folders = (path, path.parent) if path.name.startswith("checkpoint-") else (path,)
-    files = (folder / PROMPT_FILE for folder in folders)
-    texts = (file.read_text("utf-8", errors="replace") for file in files if file.is_file())
-    return next(texts, None)
+    folders = [Path(model)]
+    if folders[0].name.startswith("checkpoint-"):
+        folders.append(folders[0].parent)
+    for folder in folders:
+        file = folder / PROMPT_FILE
+        if file.is_file():
+            return file.read_text("utf-8", errors="replace")
+    return None
 
 
 def warn_of_other_prompt(model: str, text: str) -> None:
@@ -266,11 +269,11 @@ class Headlines(ProgressCallback):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """Print the headline figures; ``trainer_state.json`` has all of them."""
-        figures = [
-            f"{name} {value:.4g}"
-            for key, name in HEADLINES.items()
-            if isinstance(value := (logs or {}).get(key), int | float)
-        ]
+        figures = []
+        for key, name in HEADLINES.items():
+            value = (logs or {}).get(key)
+            if isinstance(value, int | float):
+                figures.append(f"{name} {value:.4g}")
         if figures and self.training_bar is not None:
             self.training_bar.write(f"step {state.global_step}: {', '.join(figures)}")
 
@@ -300,7 +303,7 @@ def run(main: Callable[[], object]) -> None:
     failures into status 1, so it is also written to the file that ``POSH_STATUS_FILE`` names.
 
     Once a rank has ended, its launcher ends the others. So that one that fails does end, whatever
-    its exit waits for, it is killed after ``END_WITHIN``.
+    its exit waits for, it is killed after ``MAX_EXIT_SECONDS``.
     """
     separate_vllm_caches(os.environ)
     os.environ.update(SAFE_PATH)  # of descendants, such as those of vLLM
@@ -312,13 +315,16 @@ def run(main: Callable[[], object]) -> None:
     except Exception as error:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             # A thread outside of Python, which also runs while the interpreter shuts down.
-            faulthandler.dump_traceback_later(END_WITHIN, exit=True)
+            faulthandler.dump_traceback_later(MAX_EXIT_SECONDS, exit=True)
         if not isinstance(error, PoshError):
             raise
         rank = f" (rank {os.environ['RANK']})" if os.environ.get("RANK") else ""
         print(f"{Path(sys.argv[0]).name}{rank}: {error}", file=sys.stderr)
-        status = TRY_AGAIN if isinstance(error, StoppedEarlyError) else 1
-        status = JUDGE if isinstance(error, JudgeError) else status
+        status = 1
+        if isinstance(error, JudgeError):
+            status = JUDGE_EXIT_STATUS
+        elif isinstance(error, StoppedEarlyError):
+            status = TRY_AGAIN
         if STATUS_FILE in os.environ:
             Path(os.environ[STATUS_FILE]).write_text(str(status), encoding="utf-8")
         sys.exit(status)

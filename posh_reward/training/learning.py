@@ -23,24 +23,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOVED, CUT = "weights_moved", "completions/clipped_ratio"
-"""Logged figures: the share of one matrix's values that differ from those at the start; and TRL's
-share of completions that ended at ``max_completion_length``."""
-SIXTEEN_BITS = (torch.bfloat16, torch.float16)
-NO_MASTERS = (
+MOVED_SHARE = "weights_moved"
+"""Logged figure: the share of one matrix's values that differ from those at the start."""
+CUT_SHARE = "completions/clipped_ratio"
+"""TRL's logged figure: the share of completions that ended at ``max_completion_length``."""
+SIXTEEN_BIT_TYPES = (torch.bfloat16, torch.float16)
+NO_MASTER_WEIGHTS = (
     "no float32 copies would be kept of 16-bit weights, so most updates would be rounded away: "
     "set dtype: float32 (bf16: true still computes in bfloat16), launch with DeepSpeed "
     "(--config_file configs/accelerate/zero3_8gpu.yaml), or train adapters (use_peft: true)"
 )
-SMALL_UPDATE = 0.01
-"""Smallest update of Adam to count on, per unit of the learning rate. The first one is 1; later
-ones, gradients that change their sign, are smaller."""
-SMALLEST_RATE = 0.02 * torch.finfo(torch.float32).eps
+MIN_UPDATE_PER_RATE = 0.01
+"""Smallest update that Adam is sure to make, as a multiple of the learning rate. The first update
+is 1; later ones are smaller, the more often a gradient changes its sign."""
+MIN_LEARNING_RATE = 0.02 * torch.finfo(torch.float32).eps
 """Learning rate, 2.4e-9, whose first update moves a usual weight, .02, to its neighbour."""
-MOST_CUT = 0.2
+MAX_CUT_SHARE = 0.2
 """Share of cut completions that a warning is about: beyond it, lengths rather than details decide
 what is trained on."""
-EMPTY_STEPS = 10
+MAX_EMPTY_STEPS = 10
 """Steps in a row without a completion to train on after which a run stops, as after as many calls
 without a judge."""
 
@@ -61,15 +62,20 @@ def check_trainable(model: Any, *, has_masters: bool) -> None:
     """
     if has_masters or getattr(model, "is_quantized", False):
         return
-    names = [n for n, p in model.named_parameters() if p.requires_grad and p.dtype in SIXTEEN_BITS]
+    names = []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter.dtype in SIXTEEN_BIT_TYPES:
+            names.append(name)
     if names:
-        raise ConfigError(f"{len(names)} tensors are trained, such as {names[0]}: {NO_MASTERS}")
+        raise ConfigError(
+            f"{len(names)} tensors are trained, such as {names[0]}: {NO_MASTER_WEIGHTS}"
+        )
 
 
 # The weights.
 
 
-def watched_matrix(model: Any) -> tuple[str, Any]:
+def find_watched_matrix(model: Any) -> tuple[str, Any]:
     """Return the smallest trained matrix of the last layer, or the last trained parameter.
 
     Of equally small ones the last: of LoRA's two, the one that has a gradient from the start.
@@ -79,18 +85,17 @@ def watched_matrix(model: Any) -> tuple[str, Any]:
         raise ConfigError(
             "no parameter of the model is trained: set requires_grad, or add adapters"
         )
-    matrices = [
-        (name, each) for name, each in trained if ".layers." in name and len(_shape(each)) == 2
-    ]
+    in_layers = [(name, each) for name, each in trained if ".layers." in name]
+    matrices = [(name, each) for name, each in in_layers if len(_full_shape(each)) == 2]
     if not matrices:
         return trained[-1]
     stack, _, rest = matrices[-1][0].rpartition(".layers.")
     layer = f"{stack}.layers.{rest.partition('.')[0]}."
-    own = [(name, each) for name, each in reversed(matrices) if name.startswith(layer)]
-    return min(own, key=lambda pair: math.prod(_shape(pair[1])))
+    in_last = [(name, each) for name, each in reversed(matrices) if name.startswith(layer)]
+    return min(in_last, key=lambda pair: math.prod(_full_shape(pair[1])))
 
 
-def _shape(parameter: Any) -> tuple[int, ...]:
+def _full_shape(parameter: Any) -> tuple[int, ...]:
     """Return the shape of the whole, also where ZeRO-3 leaves a rank only a part."""
     return tuple(getattr(parameter, "ds_shape", parameter.shape))
 
@@ -112,18 +117,20 @@ class WatchedWeights:
     """One matrix of the model; under DeepSpeed every rank has to make and compare it."""
 
     def __init__(self, model: Any) -> None:
-        self.name, self._parameter = watched_matrix(model)
-        self._start = self._values().clone()
+        self.name, self._parameter = find_watched_matrix(model)
+        self._start = self._read_values().clone()
         self._touched: Tensor | None = None
 
     def note_gradient(self) -> None:
         """Remember which values have a gradient, before it is applied and freed."""
         gradient = self._parameter.grad
-        self._touched = None if gradient is None else _own(gradient) != 0
+        self._touched = None
+        if gradient is not None:
+            self._touched = _local_part(gradient) != 0
 
-    def movement(self, rate: float) -> Movement:
+    def measure_movement(self, rate: float) -> Movement:
         """Compare the values after an update at a learning rate; 0 to expect none to move."""
-        now = self._values()
+        now = self._read_values()
         if now.shape != self._start.shape:  # FSDP may hold a whole parameter at one time only
             return Movement()
         moved = now != self._start
@@ -131,31 +138,33 @@ class WatchedWeights:
             return Movement(now.numel(), int(moved.sum()))
         # In float32 a value moves if the update exceeds the distance to its neighbour: next to
         # .02 that is 2e-9, so the first steps of a long warm-up prove nothing.
-        expected = SMALL_UPDATE * rate > self._start.abs() * torch.finfo(torch.float32).eps
+        expected = MIN_UPDATE_PER_RATE * rate > self._start.abs() * torch.finfo(torch.float32).eps
         if self._touched is not None:
             expected &= self._touched
         counts = torch.stack([moved.sum(), expected.sum(), (moved & expected).sum()]).tolist()
         return Movement(now.numel(), *counts)
 
-    def _values(self) -> Tensor:
+    def _read_values(self) -> Tensor:
         """Float32 values: the master copy, if there is one; this rank's part under FSDP."""
         if hasattr(self._parameter, "ds_id") or hasattr(self._parameter, "_hp_mapping"):
             from deepspeed.utils import safe_get_full_fp32_param
 
             master: Tensor = safe_get_full_fp32_param(self._parameter)
             return master.detach().float()
-        return _own(self._parameter.detach()).float()
+        return _local_part(self._parameter.detach()).float()
 
 
-def _own(tensor: Tensor) -> Tensor:
+def _local_part(tensor: Tensor) -> Tensor:
     """Return this rank's part of a distributed tensor; any other tensor as it is."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def has_gradient(model: Any) -> bool:
     """Return True if any parameter has a gradient other than 0; the last one usually has."""
-    gradients = (each.grad for each in reversed(list(model.parameters())) if each.grad is not None)
-    return any(bool(_own(gradient).any()) for gradient in gradients)
+    for parameter in reversed(list(model.parameters())):
+        if parameter.grad is not None and _local_part(parameter.grad).any():
+            return True
+    return False
 
 
 # The run.
@@ -180,21 +189,20 @@ class Progress:
         self.cut += (share - self.cut) * steps / self.logged
 
 
-PROGRESS = "posh_reward"
+PROGRESS_KEY = "posh_reward"
 """Key of a run's ``Progress`` among the callbacks' states in ``trainer_state.json``."""
 
 
 def keep_progress(state: TrainerState, progress: Progress) -> None:
     """Put the progress where the trainer's checkpoints and its final state have it."""
-    state.stateful_callbacks = {**(state.stateful_callbacks or {}), PROGRESS: asdict(progress)}
+    state.stateful_callbacks = {**(state.stateful_callbacks or {}), PROGRESS_KEY: asdict(progress)}
 
 
 def read_progress(state: TrainerState) -> Progress:
     """Read the progress of a run, or of the checkpoint that it resumes from."""
-    saved = (state.stateful_callbacks or {}).get(PROGRESS, {})
-    return Progress(
-        **{each.name: saved[each.name] for each in fields(Progress) if each.name in saved}
-    )
+    saved = (state.stateful_callbacks or {}).get(PROGRESS_KEY, {})
+    known = [each.name for each in fields(Progress) if each.name in saved]
+    return Progress(**{name: saved[name] for name in known})
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +261,10 @@ class Learning:
         was_applied = self._has_gradient and not was_skipped
         if self._weights is None:
             return Update(Movement(), was_applied)
-        expects = was_applied and not self._arrived
-        return Update(self._weights.movement(self._rate if expects else 0.0), was_applied)
+        rate = 0.0
+        if was_applied and not self._arrived:
+            rate = self._rate
+        return Update(self._weights.measure_movement(rate), was_applied)
 
     def note_update(self, updates: Sequence[Update]) -> None:
         """Judge one step by what it did on each rank."""
@@ -269,7 +279,7 @@ class Learning:
         self.progress.highest_rate = max(self.progress.highest_rate, self._rate)
         if self._arrived or not total.expected:
             return
-        self._arrived = 2 * total.arrived > total.expected
+        self._arrived = 2 * total.arrived > total.expected  # more than half of them
         if not self._arrived:
             self.problem = self.problem or (
                 f"the updates do not reach the weights: of {total.expected:,} values of "
@@ -280,24 +290,28 @@ class Learning:
 
     def note_log(self, logs: dict[str, Any], state: TrainerState) -> None:
         """Read the share of cut completions from a line of the log, and add to the line."""
-        if "loss" not in logs or MOVED in logs:  # an evaluation's line, the last, or a known one
+        # An evaluation's line, the last, or a known one.
+        if "loss" not in logs or MOVED_SHARE in logs:
             return
-        logs[MOVED] = state.log_history[-1][MOVED] = self.progress.moved  # the latter is a copy
+        logs[MOVED_SHARE] = self.progress.moved
+        state.log_history[-1][MOVED_SHARE] = self.progress.moved  # a copy
         steps, self._last_logged = state.global_step - self._last_logged, state.global_step
-        share = logs.get(CUT)
+        share = logs.get(CUT_SHARE)
         if share is None:
             return
         self.progress.note_cut(share, steps)
         keep_progress(state, self.progress)
-        if share > MOST_CUT and not self._warned and state.is_world_process_zero:
+        if share > MAX_CUT_SHARE and not self._warned and state.is_world_process_zero:
             self._warned = True
-            dropped = " and so not trained on (mask_truncated_completions)"
+            dropped = ""
+            if self._drops_cut:
+                dropped = " and so not trained on (mask_truncated_completions)"
             logger.warning(
                 "%.0f %% of the completions are cut at max_completion_length%s: raise it",
-                100 * share, dropped if self._drops_cut else "",
+                100 * share, dropped,
             )  # fmt: skip
         self._empty = self._empty + steps if share == 1 and self._drops_cut else 0
-        if self._empty >= EMPTY_STEPS:
+        if self._empty >= MAX_EMPTY_STEPS:
             self.problem = self.problem or (
                 f"all completions of the last {self._empty} steps were cut and so masked, which "
                 "left nothing to train on: raise max_completion_length, set "
@@ -314,7 +328,7 @@ class Learning:
                 f"{self.progress.cut:.0%} of the completions were cut, and reward_std in the log "
                 "is 0 where all completions of an image had the same reward"
             )
-        if not self.progress.moved or 0 < self.progress.highest_rate < SMALLEST_RATE:
+        if not self.progress.moved or 0 < self.progress.highest_rate < MIN_LEARNING_RATE:
             # Adapters begin at 0, from which any rate moves them, but not what the model says.
             logger.warning(
                 "the model hardly differs from the one that the run started from: its learning "

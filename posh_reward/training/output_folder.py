@@ -14,14 +14,15 @@ from posh_reward.models.hub import MERGED
 from posh_reward.process.locks import keep_folder
 from posh_reward.run_record import RunRecord, read_run
 from posh_reward.settings import brief
-from posh_reward.training.resume import numbered_checkpoints, step_of
+from posh_reward.training.resume import numbered_checkpoints, parse_checkpoint_step
 
 if TYPE_CHECKING:
     from transformers import TrainingArguments
 
-STATE = "trainer_state.json"
+STATE_FILE = "trainer_state.json"
 """Written into a run's folder after its model, so a run that was killed before has none."""
-PLACES = ("output_dir", "resume_from_checkpoint")  # settings that do not change what is trained
+PLACE_SETTINGS = ("output_dir", "resume_from_checkpoint")
+"""Settings that do not change what is trained."""
 START_OVER = "to train again, delete it or name another --output_dir"
 
 
@@ -48,18 +49,14 @@ def enter_output(args: TrainingArguments, *settings: Any) -> dict[str, Any]:
         keep_folder(folder)
     asked: dict[str, Any] = {}
     for each in (*settings, args):
-        asked |= changed(each)
+        asked |= find_changed_settings(each)
     record, has_model = read_run(folder), _has_model(folder)
-    step = _finished_step(folder, args, record) if has_model else None
+    step = None
+    if has_model:
+        step = _finished_step(folder, args, record)
     if step is not None:
-        before = {} if record is None else record.settings
-        others = differing(before, asked) if before else []
-        if others:
-            values = (f"{each} {brief(before.get(each, 'unset'))}" for each in others)
-            raise ConfigError(
-                f"{folder} has another run, finished at step {step}, with {', '.join(values)}: "
-                f"{START_OVER}"
-            )
+        if record is not None and record.settings:
+            _refuse_other_run(folder, step, record.settings, asked)
         if args.process_index == 0:
             bound = "max_steps" if args.max_steps > 0 else "num_train_epochs"
             print(
@@ -68,7 +65,9 @@ def enter_output(args: TrainingArguments, *settings: Any) -> dict[str, Any]:
             )  # fmt: skip
         raise SystemExit(0)
     _refuse_mixture(folder, args.resume_from_checkpoint)
-    was_saved = (folder / STATE).is_file() if record is None else record.state == "finished"
+    was_saved = (folder / STATE_FILE).is_file()
+    if record is not None:
+        was_saved = record.state == "finished"
     if has_model and was_saved and not numbered_checkpoints(folder):
         raise ConfigError(f"{folder} has a model, and no checkpoint to go on from: {START_OVER}")
     return asked
@@ -83,18 +82,32 @@ def _has_model(folder: Path) -> bool:
 
 def _finished_step(folder: Path, args: Any, record: RunRecord | None) -> int | None:
     """Return the step at which a run ended that went as far as these settings ask for."""
-    saved = folder / STATE
+    saved = folder / STATE_FILE
     if not saved.is_file():
         return None
     state = json.loads(saved.read_text(encoding="utf-8"))
-    # A callback may have ended it early; otherwise it is finished if it got where it should.
-    ended = record is not None and record.state == "finished"
-    trained, target = (
-        (state["max_steps" if ended else "global_step"], args.max_steps)
-        if args.max_steps > 0
-        else (state["num_train_epochs" if ended else "epoch"] or 0.0, args.num_train_epochs)
-    )
-    return int(state["global_step"]) if trained >= target else None
+    steps, epochs = "global_step", "epoch"
+    if record is not None and record.state == "finished":
+        # Also if a callback ended it early, so what counts is how far it was to go.
+        steps, epochs = "max_steps", "num_train_epochs"
+    if args.max_steps > 0:
+        far_enough = state[steps] >= args.max_steps
+    else:
+        far_enough = (state[epochs] or 0.0) >= args.num_train_epochs
+    return int(state["global_step"]) if far_enough else None
+
+
+def _refuse_other_run(
+    folder: Path, step: int, before: Mapping[str, Any], asked: Mapping[str, Any]
+) -> None:
+    """Raise ConfigError if the run that is finished here had other settings."""
+    others = find_differing_settings(before, asked)
+    if others:
+        values = (f"{each} {brief(before.get(each, 'unset'))}" for each in others)
+        raise ConfigError(
+            f"{folder} has another run, finished at step {step}, with {', '.join(values)}: "
+            f"{START_OVER}"
+        )
 
 
 def _refuse_mixture(folder: Path, resume: str | None) -> None:
@@ -104,7 +117,9 @@ def _refuse_mixture(folder: Path, resume: str | None) -> None:
     """
     if resume == "latest":
         return
-    start = 0 if resume is None else step_of(Path(resume)) or 0
+    start = 0
+    if resume is not None:
+        start = parse_checkpoint_step(Path(resume)) or 0
     later = [path.name for step, path in numbered_checkpoints(folder) if step > start]
     if later:
         raise ConfigError(
@@ -114,20 +129,20 @@ def _refuse_mixture(folder: Path, resume: str | None) -> None:
         )
 
 
-def changed(settings: Any) -> dict[str, Any]:
+def find_changed_settings(settings: Any) -> dict[str, Any]:
     """Return the fields of a dataclass whose values are not the defaults, but no keys."""
     plain = (str, int, float, list, dict, NoneType)
-    return {
-        each.name: value
-        for each in fields(settings)
-        if isinstance(value := getattr(settings, each.name), plain)
-        and value != each.default
-        and not each.name.endswith("_token")
-    }
+    changed = {}
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        is_key = each.name.endswith("_token")
+        if isinstance(value, plain) and value != each.default and not is_key:
+            changed[each.name] = value
+    return changed
 
 
-def differing(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def find_differing_settings(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return the names of the settings that two runs do not share."""
     stored = json.loads(json.dumps(dict(now), default=str))
-    names = sorted((earlier.keys() | stored.keys()) - set(PLACES))
+    names = sorted((earlier.keys() | stored.keys()) - set(PLACE_SETTINGS))
     return [name for name in names if earlier.get(name) != stored.get(name)]

@@ -28,15 +28,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
     from transformers.image_processing_utils import BaseImageProcessor
 
-QWENS = "Qwen2VLImageProcessor"
+QWEN_IMAGE_PROCESSOR = "Qwen2VLImageProcessor"
 """Name of Qwen2-VL's, Qwen2.5-VL's and Qwen3-VL's image processors, without their backends'."""
-PADS = ("<|image_pad|>", "<|video_pad|>")
+PAD_TOKENS = ("<|image_pad|>", "<|video_pad|>")
 """Placeholder tokens of an image and of a video."""
-THREADS = min(32, os.cpu_count() or 1)  # each holds a decoded image: 36 MB for 12 megapixels
-IMAGES_AT_ONCE = 64
-"""Images resized at a time. A constant, not of this machine's cores: it is part of the key by which
-the ranks and other nodes find the resized images again."""
-ORIENTATION = 0x0112  # EXIF; 1 is upright
+RESIZE_THREADS = min(32, os.cpu_count() or 1)  # each holds a decoded image: 36 MB for 12 megapixels
+IMAGES_PER_RESIZE_BATCH = 64
+"""Images resized, and then written, at a time."""
+ORIENTATION_TAG = 0x0112  # EXIF; 1 is upright
 
 
 def has_torchvision() -> bool:
@@ -86,8 +85,9 @@ def _is_qwens(name: str, revision: str) -> bool:
     from transformers.image_processing_base import ImageProcessingMixin
 
     settings, _ = ImageProcessingMixin.get_image_processor_dict(name, revision=revision)
-    kind = str(settings.get("image_processor_type", QWENS))  # old checkpoints do not say
-    return kind.startswith(QWENS)
+    # Old checkpoints do not say.
+    kind = str(settings.get("image_processor_type", QWEN_IMAGE_PROCESSOR))
+    return kind.startswith(QWEN_IMAGE_PROCESSOR)
 
 
 def _check_cap(images: Any, max_pixels: int | None) -> None:
@@ -111,7 +111,7 @@ def image_processor_with(
             tokenizer: PreTrainedTokenizerBase,
             chat_template: str | None = None,
         ) -> None:
-            self.image_token, self.video_token = PADS
+            self.image_token, self.video_token = PAD_TOKENS
             self.image_token_id = tokenizer.convert_tokens_to_ids(self.image_token)
             self.video_token_id = tokenizer.convert_tokens_to_ids(self.video_token)
             ProcessorMixin.__init__(self, image_processor, tokenizer, chat_template=chat_template)
@@ -121,10 +121,10 @@ def image_processor_with(
     return ImageTextProcessor(images, tokenizer, chat_template=tokenizer.chat_template)
 
 
-def sizes_of(processor: ProcessorMixin) -> SizeLimits | None:
+def read_size_limits(processor: ProcessorMixin) -> SizeLimits | None:
     """Return the image sizes that a processor leaves unchanged; None if it is not one of Qwen's."""
     images: Any = processor.image_processor
-    if not type(images).__name__.startswith(QWENS):
+    if not type(images).__name__.startswith(QWEN_IMAGE_PROCESSOR):
         return None
     limits = images.size["shortest_edge"], images.size["longest_edge"]
     return SizeLimits(images.patch_size * images.merge_size, *limits)
@@ -139,7 +139,7 @@ def settle_images(dataset: Dataset, processor: ProcessorMixin) -> Dataset:
     """
     from accelerate import PartialState
 
-    sizes = sizes_of(processor)
+    sizes = read_size_limits(processor)
     if sizes is None:
         raise ConfigError(
             f"{type(processor).__name__} is not a processor of Qwen2-VL, Qwen2.5-VL or Qwen3-VL, "
@@ -162,7 +162,9 @@ def training_images(
 
     with PartialState().local_main_process_first():
         dataset = load_dataset.open_images(name, split, reference_column)
-    return dataset if processor is None else settle_images(dataset, processor)
+    if processor is None:
+        return dataset
+    return settle_images(dataset, processor)
 
 
 def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
@@ -176,15 +178,15 @@ def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
     from datasets.fingerprint import Hasher
 
     stored = dataset.cast_column("image", Image(decode=False))
-    if all(_fits(item["image"], new_size) for item in stored.select_columns(["image"])):
+    if all(_is_ready(item["image"], new_size) for item in stored.select_columns(["image"])):
         return dataset
     try:
         resized = stored.map(
             _resize_batch,
             batched=True,
-            batch_size=IMAGES_AT_ONCE,
+            batch_size=IMAGES_PER_RESIZE_BATCH,
             fn_kwargs={"new_size": new_size},
-            new_fingerprint=Hasher.hash([stored._fingerprint, new_size, _times_of(stored)]),
+            new_fingerprint=Hasher.hash([stored._fingerprint, new_size, _stat_image_files(stored)]),
             desc="resizing images, once (posh-reward fetch does it ahead of a run)",
         )
     except Exception as error:  # decoders raise many types of error
@@ -199,7 +201,7 @@ def resize_images(dataset: Dataset, new_size: NewSize) -> Dataset:
     return resized.cast_column("image", Image())
 
 
-def _times_of(dataset: Dataset) -> list[tuple[int, int]]:
+def _stat_image_files(dataset: Dataset) -> list[tuple[int, int]]:
     """Return size and time of each image file: the table has only its path, whatever is in it."""
     import pyarrow.compute as pc
 
@@ -208,11 +210,11 @@ def _times_of(dataset: Dataset) -> list[tuple[int, int]]:
     return [(file.st_size, file.st_mtime_ns) for file in files]
 
 
-def _fits(stored: Mapping[str, Any] | None, new_size: NewSize) -> bool:
+def _is_ready(stored: Mapping[str, Any] | None, new_size: NewSize) -> bool:
     """Return True if an image can be decoded, is upright, in RGB and of its new size."""
     try:
         with open_image(load_dataset.source_of(stored)) as image:
-            as_it_is = image.mode == "RGB" and image.getexif().get(ORIENTATION, 1) == 1
+            as_it_is = image.mode == "RGB" and image.getexif().get(ORIENTATION_TAG, 1) == 1
             if not as_it_is or new_size(*image.size) != image.size:
                 return False
     except Exception:  # decoders raise many types of error
@@ -223,12 +225,12 @@ def _fits(stored: Mapping[str, Any] | None, new_size: NewSize) -> bool:
 def _resize_batch(batch: Mapping[str, Any], new_size: NewSize) -> dict[str, Any]:
     # Threads, since Pillow releases the interpreter's lock, and a fork would copy locks that the
     # judge's threads hold.
-    with ThreadPoolExecutor(THREADS) as pool:
-        return {"image": list(pool.map(partial(_resize, new_size=new_size), batch["image"]))}
+    with ThreadPoolExecutor(RESIZE_THREADS) as pool:
+        return {"image": list(pool.map(partial(_resize_stored, new_size=new_size), batch["image"]))}
 
 
-def _resize(stored: Mapping[str, Any] | None, new_size: NewSize) -> Mapping[str, Any] | None:
-    if _fits(stored, new_size):
+def _resize_stored(stored: Mapping[str, Any] | None, new_size: NewSize) -> Mapping[str, Any] | None:
+    if _is_ready(stored, new_size):
         return stored
     with open_image(load_dataset.source_of(stored)) as image:
         return {"bytes": as_jpeg(image, new_size), "path": None}

@@ -20,9 +20,9 @@ from posh_reward.models.hub import COMMIT, FINGERPRINT, UNKNOWN, identity, sampl
 from posh_reward.reward.objectives import metrics_of
 from posh_reward.run_record import UNCHECKED, RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
-from posh_reward.training.output_folder import differing
-from posh_reward.training.resume import last_checkpoint, refuse_together, step_of
-from posh_reward.training.run_settings import checks_judge, metric_of
+from posh_reward.training.output_folder import find_differing_settings
+from posh_reward.training.resume import last_checkpoint, parse_checkpoint_step, raise_on_all_ranks
+from posh_reward.training.run_settings import checks_judge, read_metric_settings
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerState
@@ -39,12 +39,12 @@ LIBRARIES = (
     "deepspeed",
     "vllm",
 )
-HELD = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
+OPTIMIZER_SETTINGS = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
 """Settings that a resumed optimizer has from its checkpoint, whatever they are now."""
 
 
 @contextmanager
-def recorded(
+def record_run(
     trainer: Trainer, script: Any, model: Any, settings: Mapping[str, Any]
 ) -> Iterator[None]:
     """Keep ``run.json`` in a run's folder while it trains and saves its model; on every rank.
@@ -62,9 +62,11 @@ def recorded(
     """
     record = problem = None
     if trainer.args.should_save:
-        record, problem = _continued(_new_record(trainer, script, model, settings), trainer.args)
+        record, problem = _continue_record(
+            _new_record(trainer, script, model, settings), trainer.args
+        )
         problem = problem or _nothing_held_out(record)
-    refuse_together(problem)  # before the record of the run that is here is replaced
+    raise_on_all_ranks(problem)  # before the record of the run that is here is replaced
     if record is not None:
         if record.unchecked:
             trainer.callback_handler.callbacks.insert(0, LogUnchecked())  # before trackers
@@ -94,22 +96,25 @@ class RecordProgress(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Record how many steps there will be."""
-        self._update(args, state)
+        self._update_record(args, state)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Record how far the run is, also in the checkpoint."""
-        self._update(args, state, Path(args.output_dir) / f"checkpoint-{state.global_step}")
+        self._update_record(args, state, Path(args.output_dir) / f"checkpoint-{state.global_step}")
 
-    def _update(self, args: Any, state: Any, checkpoint: Path | None = None) -> None:
-        record = read_run(Path(args.output_dir)) if args.should_save else None
-        if record is not None:
-            record = _so_far(record, state)
-            write_run(Path(args.output_dir), record)
-            if checkpoint is not None and checkpoint.is_dir():
-                write_run(checkpoint, record)
+    def _update_record(self, args: Any, state: Any, checkpoint: Path | None = None) -> None:
+        if not args.should_save:
+            return
+        record = read_run(Path(args.output_dir))
+        if record is None:
+            return
+        record = _with_progress(record, state)
+        write_run(Path(args.output_dir), record)
+        if checkpoint is not None and checkpoint.is_dir():
+            write_run(checkpoint, record)
 
 
-def _so_far(record: RunRecord, state: TrainerState) -> RunRecord:
+def _with_progress(record: RunRecord, state: TrainerState) -> RunRecord:
     return replace(
         record,
         steps_asked=state.max_steps,
@@ -123,9 +128,12 @@ def _new_record(
 ) -> RunRecord:
     rewards = [each for each in metrics_of(trainer) if hasattr(each, "signature")]
     signatures = dict.fromkeys(reward.signature for reward in rewards)
-    held_out: Any = trainer.eval_dataset
-    if isinstance(held_out, dict):  # the others are controls
-        held_out = next(iter(held_out.values()), None)
+    evaluated: Any = trainer.eval_dataset
+    if isinstance(evaluated, dict):  # the others are controls
+        evaluated = next(iter(evaluated.values()), None)
+    held_out = None
+    if evaluated is not None:
+        held_out = _describe_data(script, script.dataset_test_split, evaluated)
     start = read_run(Path(str(model.model_name_or_path)))
     return RunRecord(
         recipe=Path(sys.argv[0]).name,
@@ -133,18 +141,18 @@ def _new_record(
         reason=None,
         model=str(model.model_name_or_path),
         model_weights=identity(str(model.model_name_or_path), model.model_revision),
-        data=_data(script, script.dataset_train_split, trainer.train_dataset),
+        data=_describe_data(script, script.dataset_train_split, trainer.train_dataset),
         prompt=getattr(script, "prompt_text", None),
-        metric=metric_of(script) if hasattr(script, "metric") else None,
+        metric=read_metric_settings(script) if hasattr(script, "metric") else None,
         reward="; ".join(signatures) or None,
         settings=settings,
         versions={name: version for name in LIBRARIES if (version := installed(name))},
-        held_out=None if held_out is None else _data(script, script.dataset_test_split, held_out),
+        held_out=held_out,
         unchecked=not checks_judge(script) or bool(start and start.unchecked),
     )
 
 
-def _data(script: Any, split: str, dataset: Any) -> dict[str, Any]:
+def _describe_data(script: Any, split: str, dataset: Any) -> dict[str, Any]:
     return {
         "name": script.dataset_name,
         "split": split,
@@ -165,11 +173,13 @@ def _nothing_held_out(record: RunRecord) -> str | None:
     return None
 
 
-def _continued(record: RunRecord, args: Any) -> tuple[RunRecord, str | None]:
+def _continue_record(record: RunRecord, args: Any) -> tuple[RunRecord, str | None]:
     """Return the record of a run that may resume, from what it first began; and what forbids it."""
     checkpoint = last_checkpoint(args)
-    earlier = None if checkpoint is None else read_run(Path(checkpoint))
-    if checkpoint is None or earlier is None:
+    if checkpoint is None:
+        return record, None
+    earlier = read_run(Path(checkpoint))
+    if earlier is None:
         return record, None
     problem = None
     learned = earlier.model_weights
@@ -188,10 +198,14 @@ def _continued(record: RunRecord, args: Any) -> tuple[RunRecord, str | None]:
     problem = problem or _without_effect(checkpoint, before.get("settings", {}))
     names = [name for name in before if name != "settings"]
     names += before.get("settings", {})
-    since = f", with other values than before of {', '.join(names)}" if names else ""
+    since = ""
+    if names:
+        since = f", with other values than before of {', '.join(names)}"
     print(f"continues {checkpoint}{since}", flush=True)
-    entry = [{"until": step_of(Path(checkpoint)), **before}] if before else []
-    return replace(record, earlier=[*earlier.earlier, *entry]), problem
+    history = [*earlier.earlier]
+    if before:
+        history.append({"until": parse_checkpoint_step(Path(checkpoint)), **before})
+    return replace(record, earlier=history), problem
 
 
 def _without_effect(checkpoint: str, before: Mapping[str, Any]) -> str | None:
@@ -199,7 +213,7 @@ def _without_effect(checkpoint: str, before: Mapping[str, Any]) -> str | None:
 
     ``before`` has the values that they had.
     """
-    values = [f"{name} {before[name] or 'unset'}" for name in HELD if name in before]
+    values = [f"{name} {before[name] or 'unset'}" for name in OPTIMIZER_SETTINGS if name in before]
     if not values:
         return None
     return (
@@ -216,7 +230,7 @@ def _values_before(earlier: RunRecord, now: RunRecord) -> dict[str, Any]:
         value = json.loads(json.dumps(getattr(now, name), default=str))
         if getattr(earlier, name) != value:
             values[name] = getattr(earlier, name)
-    if names := differing(earlier.settings, now.settings):
+    if names := find_differing_settings(earlier.settings, now.settings):
         values["settings"] = {name: earlier.settings.get(name) for name in names}
     return values
 
@@ -231,11 +245,11 @@ def data_fingerprint(dataset: Any) -> str | None:
     digest = hashlib.sha256()
     for batch in dataset.with_format("arrow").iter(100):  # images as they are stored
         for row in batch.to_pylist():
-            digest.update(repr(_essence(row)).encode("utf-8", "backslashreplace"))
+            digest.update(repr(_content_to_hash(row)).encode("utf-8", "backslashreplace"))
     return digest.hexdigest()[:FINGERPRINT]
 
 
-def _essence(value: Any) -> Any:
+def _content_to_hash(value: Any) -> Any:
     if isinstance(value, Mapping) and value.keys() == {"bytes", "path"}:
         content, path = value["bytes"], value["path"]
         if content is not None:
@@ -246,8 +260,10 @@ def _essence(value: Any) -> Any:
         with Path(path).open("rb") as file:
             return size, list(samples(file, 0, size))
     if isinstance(value, Mapping):
-        return sorted((name, _essence(each)) for name, each in value.items())
-    return list(map(_essence, value)) if isinstance(value, list) else value
+        return sorted((name, _content_to_hash(each)) for name, each in value.items())
+    if isinstance(value, list):
+        return list(map(_content_to_hash, value))
+    return value
 
 
 def end_record(
@@ -259,14 +275,16 @@ def end_record(
 ) -> None:
     """Add how far the run came and what it saved; with a ``reason`` it has stopped early."""
     output, state = Path(trainer.args.output_dir), trainer.state
-    record = read_run(output) if trainer.args.should_save else None
+    if not trainer.args.should_save:
+        return
+    record = read_run(output)
     if record is None:
         return
     stopped = reason is not None
     if not stopped and state.global_step < state.max_steps:
         reason = "a callback ended the training"
     record = replace(
-        _so_far(record, state),
+        _with_progress(record, state),
         state="stopped" if stopped else "finished",
         reason=reason,
         weights=weights or record.weights,

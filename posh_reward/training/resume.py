@@ -20,7 +20,7 @@ from transformers import TrainerCallback, TrainerState
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import is_complete
 from posh_reward.training.run_settings import Processes
-from posh_reward.training.stopping import of_all_ranks
+from posh_reward.training.stopping import gather_from_ranks
 
 if TYPE_CHECKING:
     import torch
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MODEL, OPTIMIZER = "mp_rank_00_model_states.pt", "mp_rank_00_optim_states.pt"
+MODEL_STATES, OPTIMIZER_STATES = "mp_rank_00_model_states.pt", "mp_rank_00_optim_states.pt"
 """Endings of the names of DeepSpeed's files (0.19)."""
-ADAPTERS = "adapter_model.safetensors"
-ADAPTER = ".default."  # in the names of adapters in a PEFT model, but not in its file
-COMPARED_TENSORS = 16
+ADAPTER_FILE = "adapter_model.safetensors"
+ADAPTER_INFIX = ".default."  # in the names of adapters in a PEFT model, but not in its file
+MAX_COMPARED_TENSORS = 16
 """Tensors of a checkpoint that are compared with the model's; enough to see that it was loaded."""
 
 
@@ -50,26 +50,30 @@ def last_checkpoint(args: TrainingArguments) -> str | None:
         if resume is not None:
             _check_named(Path(resume))
         return resume
-    bare = None
+    without_optimizer = None
     for _, checkpoint in reversed(numbered_checkpoints(Path(args.output_dir))):
-        damage = _damage(checkpoint)
+        damage = _find_damage(checkpoint)
         if damage is None and _has_optimizer(checkpoint):
             return str(checkpoint)
         if damage is None:
-            bare = checkpoint
+            without_optimizer = checkpoint
         logger.warning("%s %s: not resumed from", checkpoint, damage or "has no optimizer")
-    if bare is not None:
-        raise _refusal(bare)
+    if without_optimizer is not None:
+        raise _no_optimizer_error(without_optimizer)
     return None
 
 
 def numbered_checkpoints(folder: Path) -> list[tuple[int, Path]]:
     """Return the steps and folders of a run's checkpoints, in their order."""
-    folders = (path for path in folder.glob("checkpoint-*") if path.is_dir())
-    return sorted((step, path) for path in folders if (step := step_of(path)) is not None)
+    numbered = []
+    for path in folder.glob("checkpoint-*"):
+        step = parse_checkpoint_step(path)
+        if step is not None and path.is_dir():
+            numbered.append((step, path))
+    return sorted(numbered)
 
 
-def step_of(checkpoint: Path) -> int | None:
+def parse_checkpoint_step(checkpoint: Path) -> int | None:
     """Return the step in the name of a checkpoint's folder; None of other names."""
     match = re.fullmatch(r"checkpoint-(\d+)", checkpoint.name)
     return int(match[1]) if match else None
@@ -80,14 +84,14 @@ def _check_named(checkpoint: Path) -> None:
     latest = "name one of this run's (OUTPUT_DIR/checkpoint-N), or latest for its newest"
     if not checkpoint.is_dir():
         raise ConfigError(f"resume_from_checkpoint is {str(checkpoint)!r}, but no folder: {latest}")
-    damage = _damage(checkpoint)
+    damage = _find_damage(checkpoint)
     if damage is not None:
         raise ConfigError(f"{checkpoint} {damage}, so it cannot be resumed from: {latest}")
     if not _has_optimizer(checkpoint):
-        raise _refusal(checkpoint)
+        raise _no_optimizer_error(checkpoint)
 
 
-def _refusal(checkpoint: Path) -> ConfigError:
+def _no_optimizer_error(checkpoint: Path) -> ConfigError:
     return ConfigError(
         f"{checkpoint} has no optimizer, so a run resumed from it would not be the same "
         "run: train with save_only_model: false, or delete the checkpoints to start over"
@@ -99,7 +103,7 @@ def _has_optimizer(checkpoint: Path) -> bool:
     return any(path for pattern in saved for path in checkpoint.glob(pattern))
 
 
-def _damage(checkpoint: Path) -> str | None:
+def _find_damage(checkpoint: Path) -> str | None:
     """Describe what is missing or truncated; None if nothing is.
 
     ``trainer_state.json`` is written last (``Trainer._save_checkpoint``), so it suffices after a
@@ -111,9 +115,9 @@ def _damage(checkpoint: Path) -> str | None:
     except (OSError, ValueError):
         return "was cut short (trainer_state.json)"
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
-    torn = next((file.name for file in files if not is_complete(file)), None)
-    if torn is not None:
-        return f"was cut short ({torn})"
+    for file in files:
+        if not is_complete(file):
+            return f"was cut short ({file.name})"
     # Without the scheduler transformers would silently start with a new optimizer, too.
     if (checkpoint / "optimizer.pt").is_file():
         for pattern in ("*model*.safetensors", "scheduler.pt"):
@@ -122,7 +126,7 @@ def _damage(checkpoint: Path) -> str | None:
     return None
 
 
-def deepspeed_misfit(checkpoint: Path, layout: Processes) -> str | None:
+def find_deepspeed_mismatch(checkpoint: Path, layout: Processes) -> str | None:
     """Return the reason why DeepSpeed cannot load a checkpoint in these processes, if any.
 
     Each process reads the files that the process of its rank wrote. Where one is missing, only its
@@ -136,8 +140,11 @@ def deepspeed_misfit(checkpoint: Path, layout: Processes) -> str | None:
     folder = checkpoint / latest.read_text(encoding="utf-8").strip()
     states = {file.name.removeprefix("bf16_") for file in folder.glob("*_states.pt")}
     ranks = [f"zero_pp_rank_{rank}_" for rank in range(layout.processes)]
-    models = ranks if layout.zero_stage == 3 else [""]
-    names = {each + MODEL for each in models} | {each + OPTIMIZER for each in ranks}
+    names = {rank + OPTIMIZER_STATES for rank in ranks}
+    if layout.zero_stage == 3:
+        names |= {rank + MODEL_STATES for rank in ranks}
+    else:
+        names.add(MODEL_STATES)
     if states == names:
         return None
     problem = "lacks" if names - states else "also has"
@@ -168,14 +175,16 @@ def load_weights(trainer: Trainer, checkpoint: str) -> None:
     folder = Path(checkpoint)
     if trainer.is_deepspeed_enabled:
         layout = Processes.of_this_run(trainer.args)
-        problem = deepspeed_misfit(folder, layout) if layout.zero_stage else None
+        problem = None
+        if layout.zero_stage:
+            problem = find_deepspeed_mismatch(folder, layout)
         if problem is None and layout.gathers_on_save and not files_of_tensors(folder):
             problem = f"{folder} has no weights: neither model.safetensors nor an adapter's"
-        refuse_together(problem)
+        raise_on_all_ranks(problem)
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
         return
     model: Any = trainer.model
-    if (folder / ADAPTERS).is_file():
+    if (folder / ADAPTER_FILE).is_file():
         from peft import get_peft_model_state_dict
 
         # PEFT would keep the initial values of an adapter that the file lacks.
@@ -229,8 +238,10 @@ def best_checkpoint(state: TrainerState, output: Path) -> Path | None:
     if state.best_global_step is None:
         return None
     own = output / f"checkpoint-{state.best_global_step}"
-    noted = Path(state.best_model_checkpoint or own)
-    return own if own.is_dir() or noted.name != own.name else noted
+    recorded = Path(state.best_model_checkpoint or own)
+    if own.is_dir() or recorded.name != own.name:
+        return own
+    return recorded
 
 
 def load_best(trainer: Trainer) -> Path | None:
@@ -259,9 +270,9 @@ def _refuse_gaps(checkpoint: Path, names: Collection[str]) -> None:
         )
 
 
-def refuse_together(problem: str | None) -> None:
+def raise_on_all_ranks(problem: str | None) -> None:
     """Raise ConfigError on every rank if one has a problem; every rank has to call this."""
-    problems = [each for each in of_all_ranks(problem) if each is not None]
+    problems = [each for each in gather_from_ranks(problem) if each is not None]
     if problems:
         raise ConfigError(problems[0])
 
@@ -285,7 +296,9 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
         if not state.global_step or model is None or Processes.of_this_run(args).zero_stage:
             return
         setting = args.resume_from_checkpoint
-        folders = [Path(setting)] if isinstance(setting, str) else []
+        folders = []
+        if isinstance(setting, str):
+            folders.append(Path(setting))
         folders.append(Path(args.output_dir) / f"checkpoint-{state.global_step}")
         if not any(folder.is_dir() for folder in folders):
             logger.warning(
@@ -296,7 +309,7 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
         checkpoint = next((folder for folder in folders if files_of_tensors(folder)), None)
         begin = "trainer.train(resume_from_checkpoint=checkpoint)"
         remedy = f"load_weights(trainer, checkpoint) before {begin}"
-        refuse_together(_lost(model, checkpoint, "resumed from", remedy))
+        raise_on_all_ranks(_describe_lost_weights(model, checkpoint, "resumed from", remedy))
 
     def on_train_end(
         self,
@@ -312,22 +325,28 @@ class RefuseLostWeights(TrainerCallback):  # type: ignore[misc]
         if not args.load_best_model_at_end or best is None or sharded:
             return
         remedy = "load_best_by_any_name(trainer) before trainer.train()"
-        refuse_together(_lost(model, Path(best), "the model is said to be", remedy))
+        raise_on_all_ranks(
+            _describe_lost_weights(model, Path(best), "the model is said to be", remedy)
+        )
 
 
-def _lost(model: Any, checkpoint: Path | None, claim: str, remedy: str) -> str | None:
+def _describe_lost_weights(
+    model: Any, checkpoint: Path | None, claim: str, remedy: str
+) -> str | None:
     """Describe which of a checkpoint's weights a model lacks, if it does."""
-    lost = [] if checkpoint is None else lost_weights(model, checkpoint)
-    if checkpoint is None or not lost:
+    if checkpoint is None:
+        return None
+    lost = find_lost_weights(model, checkpoint)
+    if not lost:
         return None
     return (
         f"{claim} {checkpoint.name} without its weights: {lost[0]!r} and {len(lost) - 1} more of "
-        f"{COMPARED_TENSORS} compared are not in the model. "
+        f"{MAX_COMPARED_TENSORS} compared are not in the model. "
         f"Call posh_reward.training.resume.{remedy}"
     )
 
 
-def lost_weights(model: Any, checkpoint: Path) -> list[str]:
+def find_lost_weights(model: Any, checkpoint: Path) -> list[str]:
     """Compare a sample of a checkpoint's tensors with a model; return the names of the missing.
 
     A tensor is compared with every one in the model whose name has the longest common ending, so
@@ -335,37 +354,40 @@ def lost_weights(model: Any, checkpoint: Path) -> list[str]:
     """
     import torch
 
-    own = {
-        name.replace(ADAPTER, "."): value.detach().cpu().to(torch.float32)
-        for name, value in model.state_dict().items()
-        if value.numel()
-    }
-    return [
-        name
-        for name, saved in _some_tensors(checkpoint)
-        # One namesake with these values is enough: the question is only if they were loaded at all.
-        if own and not any(torch.equal(value, saved.float()) for value in namesakes(name, own))
-    ]
+    own = {}
+    for name, value in model.state_dict().items():
+        if value.numel():
+            own[name.replace(ADAPTER_INFIX, ".")] = value.detach().cpu().to(torch.float32)
+    if not own:
+        return []
+    lost = []
+    for name, saved in _sample_tensors(checkpoint):
+        # One of them with these values is enough: the question is only if they were loaded at all.
+        if not any(
+            torch.equal(value, saved.float()) for value in find_tensors_by_ending(name, own)
+        ):
+            lost.append(name)
+    return lost
 
 
-def namesakes(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+def find_tensors_by_ending(name: str, own: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """Return the model's tensors whose names share the longest ending with ``name``."""
     parts = name.split(".")
     for start in range(len(parts)):
         ending = ".".join(parts[start:])
-        tensors = [v for key, v in own.items() if key == ending or key.endswith("." + ending)]
+        tensors = [value for key, value in own.items() if f".{key}".endswith(f".{ending}")]
         if tensors:
             return tensors
     return []
 
 
-def _some_tensors(checkpoint: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield up to ``COMPARED_TENSORS`` tensors, spread over a checkpoint."""
+def _sample_tensors(checkpoint: Path) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield up to ``MAX_COMPARED_TENSORS`` tensors, spread over a checkpoint."""
     from safetensors import safe_open
 
     files = files_of_tensors(checkpoint)
     names = sorted(files)
-    for name in names[:: max(len(names) // COMPARED_TENSORS, 1)][:COMPARED_TENSORS]:
+    for name in names[:: max(len(names) // MAX_COMPARED_TENSORS, 1)][:MAX_COMPARED_TENSORS]:
         with safe_open(files[name], "pt") as file:
             yield name, file.get_tensor(name)
 

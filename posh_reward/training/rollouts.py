@@ -34,8 +34,8 @@ from accelerate.utils import is_peft_model
 from transformers import TrainerCallback
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.training.resume import namesakes
-from posh_reward.training.stopping import of_all_ranks, save_and_stop
+from posh_reward.training.resume import find_tensors_by_ending
+from posh_reward.training.stopping import gather_from_ranks, save_and_stop
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
@@ -44,19 +44,21 @@ if TYPE_CHECKING:
 Ids = list[int]
 Generate = Callable[..., tuple[Any, ...]]
 
-GAP, EXCESS = "rollouts/logp_gap", "rollouts/logp_excess"
+logger = logging.getLogger(__name__)
+
+GAP_KEY, EXCESS_KEY = "rollouts/logp_gap", "rollouts/logp_excess"
 """Names of the logged means, in nats per token."""
-MOST_EXCESS = 0.1
+MAX_EXCESS_NATS = 0.1
 """Mean excess that stops the run. In bf16 two kernels differ by 0.03 (sdpa and eager attention of a
 tiny model); image placeholders that vLLM expanded twice made 0.26."""
-CHECK_EVERY = 50
+CHECK_EVERY_STEPS = 50
 """Steps between comparisons of weights."""
-FIRST_CHECK = 2
-"""The first step that compares weights: the first update often has a learning rate of 0."""
-REMERGED = 1e-3
+FIRST_CHECKED_STEP = 2
+"""First step at which weights are compared: the first update often has a learning rate of 0."""
+MAX_REMERGED_SHARE = 1e-3
 """Share of values in which a LoRA matrix may differ. TRL adds the adapter to the weights for vLLM
 and subtracts it again, and adding it to the result rounds up to 0.0003 of the values otherwise."""
-UNALTERED = {
+NEUTRAL_VALUES = {
     "top_k": (0, -1), "min_p": (None, 0.0), "repetition_penalty": (None, 1.0),
     "presence_penalty": (None, 0.0), "frequency_penalty": (None, 0.0), "logit_bias": (None,),
     "allowed_token_ids": (None,), "structured_outputs": (None,),
@@ -72,7 +74,7 @@ class RolloutError(PoshError, RuntimeError):
     """vLLM's rollouts are not the policy's; the run saved a checkpoint and stopped."""
 
 
-def check_rollouts(trainer: GRPOTrainer, check_weights_every: int = CHECK_EVERY) -> None:
+def check_rollouts(trainer: GRPOTrainer, check_weights_every: int = CHECK_EVERY_STEPS) -> None:
     """Correct and check the rollouts of a trainer that generates with vLLM, if it does.
 
     Call it once, before ``trainer.train``, and resize the images first (``settle_images``), or the
@@ -126,10 +128,11 @@ class CheckedGenerate:
         mismatch: str | None = None
         # The form that was right last time, then the other, which another TRL or vLLM may want.
         for collapses in (self._collapses, not self._collapses):
-            collapsed = collapses and images is not None
-            ids = [collapse(each, self._pads) for each in prompts] if collapsed else prompts
+            ids = prompts
+            if collapses and images is not None:
+                ids = [collapse_placeholders(each, self._pads) for each in prompts]
             result = self._generate(prompts=ids, **others)
-            mismatches = of_all_ranks(_mismatch(prompts, result[0], self._pads))
+            mismatches = gather_from_ranks(_describe_mismatch(prompts, result[0], self._pads))
             mismatch = next((each for each in mismatches if each is not None), None)
             if mismatch is None:
                 self._collapses = collapses
@@ -139,32 +142,34 @@ class CheckedGenerate:
 
 def placeholder_ids(processor: Any) -> frozenset[int]:
     """Return the ids of the tokens that stand for a patch of an image or of a video."""
-    ids = (getattr(processor, f"{kind}_token_id", None) for kind in ("image", "video"))
+    ids = [getattr(processor, f"{kind}_token_id", None) for kind in ("image", "video")]
     return frozenset(each for each in ids if each is not None)
 
 
-def collapse(ids: Sequence[int], pads: frozenset[int]) -> Ids:
+def collapse_placeholders(ids: Sequence[int], pads: frozenset[int]) -> Ids:
     """Reduce each run of the same placeholder to one, which vLLM expands itself."""
-    return [each for token, run in groupby(ids) for each in ([token] if token in pads else run)]
+    collapsed: Ids = []
+    for token, run in groupby(ids):
+        collapsed += [token] if token in pads else run
+    return collapsed
 
 
-def _mismatch(
+def _describe_mismatch(
     ours: Sequence[Ids], theirs: Sequence[Sequence[int]], pads: frozenset[int]
 ) -> str | None:
     """Describe the first difference, if there is one, with the remedy."""
-    pairs = enumerate(zip(ours, theirs, strict=True))
-    row = next((row for row, (own, other) in pairs if list(own) != list(other)), None)
-    if row is None:
-        return None
-    own, other = ours[row], theirs[row]
-    trained, generated = (sum(token in pads for token in ids) for ids in (own, other))
-    return (
-        f"vLLM generates from other prompts than are trained on: in row {row} the trainer has "
-        f"{len(own)} tokens, {trained} of them an image's, and vLLM {len(other)}, {generated} of "
-        "them an image's. Pass the dataset through "
-        "posh_reward.training.processors.settle_images with the trainer's own processor; if you "
-        "have, this version of TRL or vLLM prepares prompts in a new way"
-    )
+    for row, (own, other) in enumerate(zip(ours, theirs, strict=True)):
+        if list(own) == list(other):
+            continue
+        trained, generated = (sum(token in pads for token in ids) for ids in (own, other))
+        return (
+            f"vLLM generates from other prompts than are trained on: in row {row} the trainer has "
+            f"{len(own)} tokens, {trained} of them an image's, and vLLM {len(other)}, {generated} "
+            "of them an image's. Pass the dataset through "
+            "posh_reward.training.processors.settle_images with the trainer's own processor; if "
+            "you have, this version of TRL or vLLM prepares prompts in a new way"
+        )
+    return None
 
 
 # Canaries.
@@ -177,7 +182,7 @@ class Canaries(TrainerCallback):  # type: ignore[misc]
     can be, a server's cannot.
     """
 
-    def __init__(self, trainer: GRPOTrainer, check_every: int = CHECK_EVERY) -> None:
+    def __init__(self, trainer: GRPOTrainer, check_every: int = CHECK_EVERY_STEPS) -> None:
         if check_every < 0:
             raise ConfigError(f"check_weights_every is {check_every}: use 0 or more steps")
         self._trainer = trainer
@@ -193,7 +198,7 @@ class Canaries(TrainerCallback):  # type: ignore[misc]
         if self._every and self._generation.mode == "colocate":
             self._wrap_engine()
         elif self._every:
-            _warn("the weights of a vLLM server cannot be compared with the trainer's")
+            logger.warning("the weights of a vLLM server cannot be compared with the trainer's")
 
     def _wrap_loss(self) -> None:
         trainer = self._trainer
@@ -207,13 +212,13 @@ class Canaries(TrainerCallback):  # type: ignore[misc]
         def noting_gap(model: Any, inputs: dict[str, Any]) -> Any:
             loss = compute_loss(model, inputs)
             if trainer.model.training and inputs.get("sampling_per_token_logps") is not None:
-                self._add(inputs)
+                self._add_gaps(inputs)
             return loss
 
         trainer._get_per_token_logps_and_entropies = noting_logps
         trainer._compute_loss = noting_gap
 
-    def _add(self, inputs: dict[str, Any]) -> None:
+    def _add_gaps(self, inputs: dict[str, Any]) -> None:
         """Add a batch's differences, (B, T) each."""
         # Rollouts of an earlier step are compared under the weights that they were generated with.
         ours = inputs.get("old_per_token_logps", self._logps)
@@ -233,7 +238,7 @@ class Canaries(TrainerCallback):  # type: ignore[misc]
 
         def generate_checked(*args: Any, **kwargs: Any) -> Any:
             step = self._trainer.state.global_step
-            due = step >= FIRST_CHECK and (step - FIRST_CHECK) % self._every == 0
+            due = step >= FIRST_CHECKED_STEP and (step - FIRST_CHECKED_STEP) % self._every == 0
             if due and step != self._compared:
                 self._compared = step
                 self._own_problem = self._own_problem or self._compare_weights()
@@ -244,16 +249,17 @@ class Canaries(TrainerCallback):  # type: ignore[misc]
     def _compare_weights(self) -> str | None:
         """Compare one matrix of vLLM with the trainer's; every rank has to call this."""
         engine = self._generation.llm.llm_engine.model_executor.driver_worker.model_runner.model
-        name, theirs = comparable(self._generation.model, engine)
+        name, theirs = find_comparable_matrix(self._generation.model, engine)
         if theirs is None:
-            _warn("no matrix of vLLM could be compared with the trainer's")
+            logger.warning("no matrix of vLLM could be compared with the trainer's")
             return None
         share = math.nan
         # What TRL pushes: gathered under ZeRO-3, adapters merged. To the end, or they stay merged.
         for pushed, value in self._generation._iter_named_params():
             if pushed == name:
                 share = (value.to(theirs.device, theirs.dtype) != theirs).float().mean().item()
-        if share <= (REMERGED if is_peft_model(self._generation.model) else 0):
+        allowed = MAX_REMERGED_SHARE if is_peft_model(self._generation.model) else 0
+        if share <= allowed:
             return None
         return (
             f"vLLM generates with other weights than the trainer's: {name} differs in {share:.2%} "
@@ -264,15 +270,17 @@ class Canaries(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Log gap and excess of all ranks' tokens, and stop if a canary says so."""
-        said = of_all_ranks((*self._sums, self._own_problem))
+        reports = gather_from_ranks((*self._sums, self._own_problem))
         self._sums = (0.0, 0.0, 0)
-        *sums, tokens = (sum(column) for column in list(zip(*said, strict=True))[:3])
-        # NaN, logged as None, if all completions are truncated and masked.
-        gap, excess = (each / tokens if tokens else math.nan for each in sums)
-        self._trainer._metrics["train"][GAP].append(gap)
-        self._trainer._metrics["train"][EXCESS].append(excess)
-        self.problem = next((problem for *_, problem in said if problem), None)
-        if excess > MOST_EXCESS:
+        all_gaps, all_excess, all_tokens, problems = zip(*reports, strict=True)
+        tokens = sum(all_tokens)
+        gap = excess = math.nan  # logged as None, if all completions are truncated and masked
+        if tokens:
+            gap, excess = sum(all_gaps) / tokens, sum(all_excess) / tokens
+        self._trainer._metrics["train"][GAP_KEY].append(gap)
+        self._trainer._metrics["train"][EXCESS_KEY].append(excess)
+        self.problem = next(filter(None, problems), None)
+        if excess > MAX_EXCESS_NATS:
             low, high = self.bounds
             self.problem = self.problem or (
                 f"vLLM generates something else than is trained on: its log-probabilities exceed "
@@ -299,22 +307,25 @@ def gap_bounds(args: GRPOConfig) -> tuple[float, float]:
     """Return the smallest and the largest gap of a token, but for rounding.
 
     The temperature divides both sides' logits. There are no bounds with one of the settings in
-    ``UNALTERED``, or with a temperature for vLLM alone.
+    ``NEUTRAL_VALUES``, or with a temperature for vLLM alone.
     """
     own = args.generation_kwargs or {}
-    sampling = {name: own.get(name, getattr(args, name, None)) for name in UNALTERED}
-    altered = [name for name, value in sampling.items() if value not in (*UNALTERED[name], None)]
+    altered = []
+    for name, neutral in NEUTRAL_VALUES.items():
+        if own.get(name, getattr(args, name, None)) not in (*neutral, None):
+            altered.append(name)
     if own.get("temperature", args.temperature) != args.temperature:
         altered.append("temperature")
     if altered or args.vllm_structured_outputs_regex:
-        _warn(
-            f"no bounds for {GAP}, since {', '.join(altered) or 'a regex'} changes what is likely"
-        )
+        cause = ", ".join(altered) or "a regex"
+        logger.warning("no bounds for %s, since %s changes what is likely", GAP_KEY, cause)
         return -math.inf, math.inf
     return 0.0, -math.log(own.get("top_p", args.top_p))
 
 
-def comparable(model: torch.nn.Module, engine: torch.nn.Module) -> tuple[str, torch.Tensor | None]:
+def find_comparable_matrix(
+    model: torch.nn.Module, engine: torch.nn.Module
+) -> tuple[str, torch.Tensor | None]:
     """Return the last trained matrix of a layer that vLLM holds too: its name, and vLLM's values.
 
     None are comparable if vLLM splits matrices over ranks or quantises them.
@@ -325,13 +336,13 @@ def comparable(model: torch.nn.Module, engine: torch.nn.Module) -> tuple[str, to
         shape = getattr(value, "ds_shape", value.shape)  # of the whole, under ZeRO-3
         if trained and ".layers." in name and len(shape) == 2:
             pushed = name.removeprefix("base_model.model.").replace(".base_layer", "")
-            theirs = _in_engine(engine, pushed, shape[0])
+            theirs = _find_in_engine(engine, pushed, shape[0])
             if theirs is not None and theirs.shape == shape:
                 return pushed, theirs
     return "", None
 
 
-def _in_engine(engine: torch.nn.Module, name: str, rows: int) -> torch.Tensor | None:
+def _find_in_engine(engine: torch.nn.Module, name: str, rows: int) -> torch.Tensor | None:
     """Return vLLM's values of a matrix of so many rows; None if more than one could be meant."""
     first = 0
     # vLLM stacks some, such as queries, keys and values, into one.
@@ -342,9 +353,5 @@ def _in_engine(engine: torch.nn.Module, name: str, rows: int) -> torch.Tensor | 
                 # From the end: keys and values are of one size, queries may have more rows.
                 first = (at - len(parts)) * rows if at else 0
                 break
-    tensors = namesakes(name, dict(engine.named_parameters()))
+    tensors = find_tensors_by_ending(name, dict(engine.named_parameters()))
     return tensors[0][first:][:rows] if len(tensors) == 1 else None
-
-
-def _warn(text: str) -> None:
-    logging.getLogger(__name__).warning(text)

@@ -18,7 +18,7 @@ from posh_reward.errors import ConfigError
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-FREQUENCIES = "inv_freq"
+FREQUENCY_SUFFIX = "inv_freq"
 """Ending of the names of rotary buffers."""
 
 
@@ -43,11 +43,10 @@ class ExactRotary(TrainerCallback):  # type: ignore[misc]
 def restore_rotary(model: torch.nn.Module) -> None:
     """Replace a model's rotary buffers by those of a new module of the same configuration."""
     for path, module in model.named_modules():
-        rotary = {
-            name: buffer
-            for name, buffer in module._buffers.items()
-            if buffer is not None and name.endswith(FREQUENCIES)
-        }
+        rotary = {}
+        for name, buffer in module._buffers.items():
+            if buffer is not None and name.endswith(FREQUENCY_SUFFIX):
+                rotary[name] = buffer
         exact = _new_buffers(module) if rotary else {}
         for name, buffer in rotary.items():
             if name in exact:

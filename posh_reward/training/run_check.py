@@ -28,7 +28,7 @@ from posh_reward.posh.load_judge import engine_settings
 from posh_reward.posh.load_metric import load_metric
 from posh_reward.reward.shaping import build_shaping
 from posh_reward.training import run_settings
-from posh_reward.training.base_model import base_of
+from posh_reward.training.base_model import find_base_model
 from posh_reward.training.fetch import Asset, graph_assets, is_here
 from posh_reward.training.fit import ASSUMPTIONS, PUBLISHED, TrainingRun, fits, report, run_of
 
@@ -78,13 +78,13 @@ def check_run(
     _check_name("model_name_or_path", model.model_name_or_path)
     get_peft_config(model)
     get_quantization_config(model)
-    metric = run_settings.metric_of(script)
+    metric = run_settings.read_metric_settings(script)
     if hasattr(script, "prompt_text"):
         load_dataset.prompt(script.prompt_text)
         if _data_is_here(script.dataset_name):
             splits = [
                 script.dataset_train_split,
-                *([script.dataset_test_split] * run_settings.evaluates(args)),
+                *([script.dataset_test_split] * run_settings.is_evaluated(args)),
             ]
             name, column = script.dataset_name, script.reference_column
             rows = load_dataset.check_dataset(name, splits, column)[splits[0]]
@@ -97,7 +97,7 @@ def check_run(
             read_question_set(Path(script.dataset_name))
         except ConfigError as error:
             missing.append(str(error))
-    name = base_of(model.model_name_or_path) or model.model_name_or_path
+    name = find_base_model(model.model_name_or_path) or model.model_name_or_path
     is_known = name in PUBLISHED or (Path(name) / "config.json").is_file()
     run = run_of(script, args, model, layout) if is_known else None
     on_cpu = _on_cpu(flags, config)
@@ -278,7 +278,7 @@ def check_lines(result: RunCheck) -> Iterator[str]:
     yield f"each step: {rows} {unit}; learning rate {args.learning_rate:g}; {length}"
     yield f"output: {args.output_dir}"
     yield from (f"not here: {line}" for line in result.missing)
-    yield from (f"note: {line}" for line in run_settings.remarks(script, args, layout))
+    yield from (f"note: {line}" for line in run_settings.find_remarks(script, args, layout))
     if result.on_cpu:
         yield "memory: no GPU, the run is on the CPU"
     elif result.run is None:
@@ -309,7 +309,7 @@ def _reward(script: Any) -> str:
 
 def _metric(script: Any) -> dict[str, object]:
     defaults = {"judge": "embedded", "parser": "embedded", "coref": "rules", "preset": "released"}
-    settings = defaults | run_settings.metric_of(script)
+    settings = defaults | run_settings.read_metric_settings(script)
     for name in ("judge", "witness"):
         if isinstance(options := settings.get(name), dict):
             settings[name] = options.get("model", options["name"])

@@ -24,18 +24,19 @@ from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import build_shaping
 from posh_reward.reward.trl import FailureLimit
 from posh_reward.settings import brief, guess, misfit, read_settings, trust_settings
-from posh_reward.training.dapo.credit import check_settings
+from posh_reward.training.dapo.credit import check_span_credit
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling, check_groups
-from posh_reward.training.learning import NO_MASTERS
+from posh_reward.training.learning import NO_MASTER_WEIGHTS
 
-LIKE = "like"  # key of a configuration: another one, from which it inherits
-ENV = "env"  # key of a configuration: environment variables, as in TRL
-CHECK = "--check"
-ALL_HELP = "--help_all"
+LIKE_KEY = "like"  # key of a configuration: another one, from which it inherits
+ENV_KEY = "env"  # key of a configuration: environment variables, as in TRL
+CHECK_FLAG = "--check"
+ALL_HELP_FLAG = "--help_all"
 TRUST_FLAGS = ("--trust_settings", "--trust-settings")  # as in TRL, and as in our commands
-LAUNCHER = ("deepspeed_multinode_launcher", "deepspeed_hostfile")
+LAUNCHER_KEYS = ("deepspeed_multinode_launcher", "deepspeed_hostfile")
 """Keys of ``deepspeed_config`` for the launcher, not for DeepSpeed itself."""
-PROMPT_TOKENS = 64  # upper bound for the paper's prompt in Qwen's chat format, without the image
+MAX_PROMPT_TOKENS = 64
+"""Upper bound for the paper's prompt in Qwen's chat format, without the image."""
 
 
 def flag(default: Any, help: str) -> Any:
@@ -50,22 +51,24 @@ def parse_for(kinds: Sequence[type], argv: Sequence[str], layout: Processes) -> 
     with_world_size = make_dataclass(
         training.__name__, (), bases=(training,), namespace={"world_size": layout.processes}
     )
-    settings = parse((script, with_world_size, *others), [*argv, "--use_cpu"])
-    refuse(settings, layout)
+    settings = parse_flags((script, with_world_size, *others), [*argv, "--use_cpu"])
+    validate_settings(settings, layout)
     return settings
 
 
-def parse(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
+def parse_flags(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
     """Parse flags and the configuration of ``--config`` into one object of each dataclass."""
     flags = list(argv)
     parser = SettingsParser(kinds)
-    parser.add_argument(CHECK, action="store_true", help="show what would run, and whether it fits")
+    parser.add_argument(
+        CHECK_FLAG, action="store_true", help="show what would run, and whether it fits"
+    )
     parser.add_argument(*TRUST_FLAGS, action="store_true", help="let the configuration and the "
                         "files that it names run programs and send keys (docs/cli.md)")  # fmt: skip
     if not {"-h", "--help"}.isdisjoint(flags):
         print(_own_help(kinds[0]))
         raise SystemExit(0)
-    if ALL_HELP in flags:
+    if ALL_HELP_FLAG in flags:
         parser.print_help()
         raise SystemExit(0)
     if not {*TRUST_FLAGS}.isdisjoint(flags):
@@ -89,8 +92,10 @@ def parse(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
 def _own_help(kind: type) -> str:
     """Flags of the recipe itself; TRL's and transformers' take more than a thousand lines."""
     parser = SettingsParser((kind,))
-    parser.usage = f"{parser.prog} --config FILE [{CHECK}] [flags]"
-    others = f"Flags of TRL and transformers, such as --learning_rate: {parser.prog} {ALL_HELP}"
+    parser.usage = f"{parser.prog} --config FILE [{CHECK_FLAG}] [flags]"
+    others = (
+        f"Flags of TRL and transformers, such as --learning_rate: {parser.prog} {ALL_HELP_FLAG}"
+    )
     return f"{parser.format_help()}\n{others}"
 
 
@@ -110,7 +115,7 @@ def config_chain(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             raise ConfigError(f"{path} inherits from itself (`like`): name another configuration")
         seen.add(path.resolve())
         lines = read_settings(path)
-        base = lines.pop(LIKE, None)
+        base = lines.pop(LIKE_KEY, None)
         yield path, lines
         if base is None:
             return
@@ -121,20 +126,24 @@ def _set_defaults(
     parser: SettingsParser, kinds: Sequence[type], settings: Mapping[str, Any], name: str
 ) -> None:
     """Make settings the parser's defaults, and set the environment variables under ``env``."""
-    hints = {key: hint for kind in kinds for key, hint in get_type_hints(kind).items()}
+    hints: dict[str, Any] = {}
+    for kind in kinds:
+        hints |= get_type_hints(kind)
     names = [action.dest for action in parser.actions]
     for key, value in settings.items():
-        if key != ENV and key not in names:
+        if key != ENV_KEY and key not in names:
             raise ConfigError(f"{name}: unknown setting {key!r}{guess(key, names)}")
-        # argparse converts strings, such as 1e-6, itself
-        wrong = None if isinstance(value, str) else misfit(value, hints.get(key, Any))
-        if wrong is not None:
-            raise ConfigError(f"{name}: {key} is {brief(value)}: {wrong}")
-    variables = settings.get(ENV, {})
+        if isinstance(value, str):  # argparse converts strings, such as 1e-6, itself
+            continue
+        problem = misfit(value, hints.get(key, Any))
+        if problem is not None:
+            raise ConfigError(f"{name}: {key} is {brief(value)}: {problem}")
+    variables = settings.get(ENV_KEY, {})
     if not isinstance(variables, Mapping):
         raise ConfigError(f"{name}: env is {brief(variables)}: use a mapping")
     os.environ.update({key: str(value) for key, value in variables.items()})
-    parser.set_defaults_with_config(**{k: v for k, v in settings.items() if k != ENV})
+    defaults = {key: value for key, value in settings.items() if key != ENV_KEY}
+    parser.set_defaults_with_config(**defaults)
 
 
 class SettingsParser(TrlParser):  # type: ignore[misc]
@@ -182,10 +191,10 @@ class Processes:
         if plugin is None:
             has_fsdp = os.environ.get("ACCELERATE_USE_FSDP") == "true" or bool(args.fsdp)
             return cls(processes, machines, has_fsdp=has_fsdp)
-        return _sharded(processes, machines, plugin)
+        return _deepspeed_processes(processes, machines, plugin)
 
 
-def _sharded(processes: int, machines: int, plugin: Any) -> Processes:
+def _deepspeed_processes(processes: int, machines: int, plugin: Any) -> Processes:
     stage = int(plugin.zero_stage)
     return Processes(
         processes,
@@ -210,7 +219,7 @@ def read_processes(path: Path) -> Processes:
     if not isinstance(inner, dict):
         raise ConfigError(f"{path.name}: deepspeed_config is {brief(inner)}: use a mapping")
     names = [each.name for each in fields(DeepSpeedPlugin)]
-    for name in inner.keys() - {*names, *LAUNCHER}:
+    for name in inner.keys() - {*names, *LAUNCHER_KEYS}:
         raise ConfigError(f"{path.name}: unknown setting {name!r}{guess(name, names)}")
     try:
         cluster = load_config_from_file(str(path))
@@ -218,26 +227,32 @@ def read_processes(path: Path) -> Processes:
         kind = str(cluster.distributed_type).rpartition(".")[2]
         if kind != "DEEPSPEED":
             return Processes(processes, machines, has_fsdp=kind == "FSDP")
-        plugin = DeepSpeedPlugin(**{k: v for k, v in inner.items() if k in names})
+        known = {name: value for name, value in inner.items() if name in names}
+        plugin = DeepSpeedPlugin(**known)
         plugin.set_mixed_precision(cluster.mixed_precision)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{path.name}: {error}") from None
-    return _sharded(processes, machines, plugin)
+    return _deepspeed_processes(processes, machines, plugin)
 
 
 # Combinations that would stop a run after loading its weights, or spoil it.
 
 
-def refuse(settings: Sequence[Any], layout: Processes) -> None:
+def validate_settings(settings: Sequence[Any], layout: Processes) -> None:
     """Raise ConfigError with all combinations that the trainer would refuse later."""
     script, args, model = settings
-    reasons = [*_saving(args, layout), *_best(script, args), *_precision(args, model, layout)]
-    reasons += [*_lengths(script, args), *_reward(script, args)]
+    reasons = [
+        *_check_saving(args, layout),
+        *_check_best_metric(script, args),
+        *_check_precision(args, model, layout),
+        *_check_lengths(script, args),
+        *_check_reward(script, args),
+    ]
     if reasons:
         raise ConfigError("; ".join(reasons))
 
 
-def _saving(args: Any, layout: Processes) -> Iterator[str]:
+def _check_saving(args: Any, layout: Processes) -> Iterator[str]:
     # transformers/trainer.py, Trainer.__init__: "can't be used with `save_only_model` along with"
     if layout.zero_stage and args.save_only_model and args.load_best_model_at_end:
         yield (
@@ -251,31 +266,33 @@ def _saving(args: Any, layout: Processes) -> Iterator[str]:
         )
 
 
-def _precision(args: Any, model: Any, layout: Processes) -> Iterator[str]:
+def _check_precision(args: Any, model: Any, layout: Processes) -> Iterator[str]:
     """Check that the optimizer's updates are not rounded away."""
     # FSDP makes float32 copies if it computes in a lower precision (accelerate 1.15,
     # Accelerator.prepare_model and fsdp2_prepare_model), PEFT makes adapters in float32.
-    masters = layout.zero_stage or (layout.has_fsdp and (args.bf16 or args.fp16))
-    if masters or model.use_peft or weights_type(model) not in ("bfloat16", "float16"):
+    has_masters = layout.zero_stage or (layout.has_fsdp and (args.bf16 or args.fp16))
+    if has_masters or model.use_peft or weights_type(model) not in ("bfloat16", "float16"):
         return
-    yield f"dtype is {model.dtype}: {NO_MASTERS}"
+    yield f"dtype is {model.dtype}: {NO_MASTER_WEIGHTS}"
 
 
 def weights_type(model: Any) -> str:
     """Return the type in which a model's weights are loaded; of one on the hub "auto" is 16-bit."""
-    config = Path(model.model_name_or_path or "") / "config.json"
     if model.dtype != "auto":
         return model.dtype or "float32"
-    saved = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    config = Path(model.model_name_or_path or "") / "config.json"
+    if not config.is_file():
+        return "bfloat16"
+    saved = json.loads(config.read_text(encoding="utf-8"))
     return str(saved.get("dtype", saved.get("torch_dtype", "bfloat16")))
 
 
-def _best(script: Any, args: Any) -> Iterator[str]:
+def _check_best_metric(script: Any, args: Any) -> Iterator[str]:
     """Check that the metric that selects a checkpoint is evaluated."""
     figure = args.metric_for_best_model
     if figure is None:
         return
-    if not evaluates(args):
+    if not is_evaluated(args):
         yield f"metric_for_best_model is {figure!r}, but nothing is evaluated: set eval_strategy"
         return
     if not _saves_each_evaluation(args):
@@ -284,36 +301,40 @@ def _best(script: Any, args: Any) -> Iterator[str]:
             "the best could be lost: set save_strategy, and save_steps, as eval_strategy and "
             "eval_steps"
         )
-    name = figure if figure.startswith("eval_") else f"eval_{figure}"
-    grounded = getattr(script, "watch_grounding", False)
-    losses = ("eval_right_loss", "eval_shuffled_loss") if grounded else ("eval_loss",)
+    name = f"eval_{figure.removeprefix('eval_')}"
+    case, losses = "without", ["eval_loss"]
+    if getattr(script, "watch_grounding", False):
+        case, losses = "with", ["eval_right_loss", "eval_shuffled_loss"]
     if name.endswith("loss") and name not in losses:
         yield (
-            f"metric_for_best_model is {figure!r}, but {'with' if grounded else 'without'} "
-            f"watch_grounding there is {' and '.join(losses)}"
+            f"metric_for_best_model is {figure!r}, but {case} watch_grounding there is "
+            f"{' and '.join(losses)}"
         )
 
 
+def _strategy_name(strategy: Any) -> str:
+    """Return the text of a strategy, which may be one of transformers' enumeration."""
+    return str(getattr(strategy, "value", strategy))
+
+
 def _saves_each_evaluation(args: Any) -> bool:
-    save, evaluate = (
-        str(getattr(each, "value", each)) for each in (args.save_strategy, args.eval_strategy)
-    )
+    save, evaluate = _strategy_name(args.save_strategy), _strategy_name(args.eval_strategy)
     if save == evaluate == "steps":
         return not args.eval_steps % args.save_steps
     return save in (evaluate, "best")
 
 
-def evaluates(args: Any) -> bool:
+def is_evaluated(args: Any) -> bool:
     """Return True if a run is evaluated while it trains."""
-    return str(getattr(args.eval_strategy, "value", args.eval_strategy)) != "no"
+    return _strategy_name(args.eval_strategy) != "no"
 
 
-def prompt_tokens(text: str) -> int:
+def bound_prompt_tokens(text: str) -> int:
     """Return an upper bound for a prompt's tokens: one per two characters beyond the paper's."""
-    return PROMPT_TOKENS + max(0, len(text) - len(PROMPT)) // 2
+    return MAX_PROMPT_TOKENS + max(0, len(text) - len(PROMPT)) // 2
 
 
-def _lengths(script: Any, args: Any) -> Iterator[str]:
+def _check_lengths(script: Any, args: Any) -> Iterator[str]:
     """Check that no image tokens are cut off, and that prompt and reply fit into vLLM."""
     if getattr(args, "max_length", None) is not None:
         yield f"max_length is {args.max_length}: an image's tokens would be cut off; set null"
@@ -321,7 +342,7 @@ def _lengths(script: Any, args: Any) -> Iterator[str]:
     if not getattr(args, "use_vllm", False) or limit is None or script.max_pixels is None:
         return
     image = script.max_pixels // TOKEN_PIXELS
-    text = prompt_tokens(script.prompt_text)
+    text = bound_prompt_tokens(script.prompt_text)
     needed = image + text + args.max_completion_length
     if needed > limit:
         yield (
@@ -364,8 +385,9 @@ def check_rows(rows: int, args: Any, oversample: int = 1) -> None:
         unit = f"different prompts ({completions} completions in groups of {args.num_generations})"
         remedy = "lower per_device_train_batch_size, or raise num_generations"
     else:
-        whole = args.per_device_train_batch_size * args.world_size
-        needed, unit = whole if args.dataloader_drop_last else 1, "rows"
+        needed, unit = 1, "rows"
+        if args.dataloader_drop_last:
+            needed = args.per_device_train_batch_size * args.world_size
         remedy = "set dataloader_drop_last: false"
     if rows < needed:
         raise ConfigError(
@@ -374,7 +396,7 @@ def check_rows(rows: int, args: Any, oversample: int = 1) -> None:
         )
 
 
-def _reward(script: Any, args: Any) -> Iterator[str]:
+def _check_reward(script: Any, args: Any) -> Iterator[str]:
     """Yield the errors that the reward, dynamic sampling and span credit would raise."""
     if not hasattr(script, "objective"):
         return
@@ -390,7 +412,7 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
             )
 
     def check_witness() -> None:
-        if script.image_cap is not None and "witness" not in metric_of(script):
+        if script.image_cap is not None and "witness" not in read_metric_settings(script):
             raise ConfigError(
                 f"image_cap is {script.image_cap:g}, but nothing looks at the image: set a "
                 "witness in the metric's settings, or leave image_cap out"
@@ -400,7 +422,7 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
         lambda: settle_aggregation(copy(args), build_shaping(script)),
         check_sampling,
         check_witness,
-        lambda: check_settings(script.span_credit, args),
+        lambda: check_span_credit(script.span_credit, args),
         lambda: FailureLimit(script.max_failed_calls),
     ):
         try:
@@ -409,7 +431,7 @@ def _reward(script: Any, args: Any) -> Iterator[str]:
             yield str(error)
 
 
-def metric_of(script: Any) -> dict[str, Any]:
+def read_metric_settings(script: Any) -> dict[str, Any]:
     """Return the metric's settings; empty for a recipe without a metric.
 
     Its store and its processes are left out: they belong to this machine, and change no score.
@@ -425,7 +447,7 @@ def checks_judge(script: Any) -> bool:
     return bool(getattr(script, "check_judge", True))
 
 
-def remarks(script: Any, args: Any, layout: Processes) -> Iterator[str]:
+def find_remarks(script: Any, args: Any, layout: Processes) -> Iterator[str]:
     """Yield notes on valid but probably unintended settings."""
     if not checks_judge(script):
         yield f"{NOT_CHECKED} (check_judge)"

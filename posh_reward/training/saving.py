@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,21 +12,22 @@ from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
 from posh_reward.process.locks import whole_file
 from posh_reward.run_record import RUN_FILE, read_run
-from posh_reward.training.output_folder import STATE
+from posh_reward.training.output_folder import STATE_FILE
 from posh_reward.training.recording import end_record
 from posh_reward.training.resume import (
     best_checkpoint,
     last_checkpoint,
-    refuse_together,
-    step_of,
+    parse_checkpoint_step,
+    raise_on_all_ranks,
 )
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerState
 
-PARTS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "README.md")
-"""Files of a checkpoint that a model consists of, but for ``OWN``; others continue its training."""
-OWN = (STATE, RUN_FILE)  # of a checkpoint: a run's folder has its own
+MODEL_PATTERNS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "README.md")
+"""Files of a checkpoint that make up a model, but for ``RUN_FILES``; others continue its training.
+"""
+RUN_FILES = (STATE_FILE, RUN_FILE)  # of a checkpoint: a run's folder has its own
 
 
 def save_run(trainer: Trainer) -> None:
@@ -53,10 +55,10 @@ def save_run(trainer: Trainer) -> None:
         trainer.save_model(str(output))
         last = output / f"checkpoint-{state.global_step}"
         if trainer.args.should_save and _is_of_this_run(last, state):
-            problem = unlike(output, last)
+            problem = compare_weights(output, last)
     elif trainer.args.should_save:
         problem = copy_model(source, output)
-    refuse_together(problem)
+    raise_on_all_ranks(problem)
     if best is not None and trainer.is_world_process_zero():
         goodness = "highest" if trainer.args.greater_is_better else "lowest"
         figure = f"{goodness} {trainer.args.metric_for_best_model}, {state.best_metric:.4g}"
@@ -69,21 +71,24 @@ def finish_record(trainer: Trainer, saved: Path) -> None:
     if trainer.args.should_save:
         weights = weights_fingerprint(saved)
         checkpoints = Path(trainer.args.output_dir).glob("checkpoint-*")
-        equal = next((each for each in checkpoints if weights_fingerprint(each) == weights), None)
-        end_record(trainer, weights=weights, checkpoint=equal.name if equal else None)
+        names = (each.name for each in checkpoints if weights_fingerprint(each) == weights)
+        end_record(trainer, weights=weights, checkpoint=next(names, None))
     trainer.save_state()
 
 
 def _is_of_this_run(checkpoint: Path, state: TrainerState) -> bool:
     """Return True if a checkpoint has the log of this run so far; another run may have left it."""
-    file = checkpoint / STATE
-    logged = json.loads(file.read_text(encoding="utf-8"))["log_history"] if file.is_file() else None
-    return logged is not None and bool(state.log_history[: len(logged)] == logged)
+    file = checkpoint / STATE_FILE
+    if not file.is_file():
+        return False
+    logged = json.loads(file.read_text(encoding="utf-8"))["log_history"]
+    return bool(state.log_history[: len(logged)] == logged)
 
 
 def copy_model(checkpoint: Path, folder: Path) -> str | None:
     """Copy a checkpoint's model into a folder, in place of another; return what is wrong."""
-    files = {path for part in PARTS for path in checkpoint.glob(part) if path.name not in OWN}
+    found = chain.from_iterable(map(checkpoint.glob, MODEL_PATTERNS))
+    files = {path for path in found if path.name not in RUN_FILES}
     if not any(path.suffix == ".safetensors" for path in files):
         return (
             f"the best checkpoint, {checkpoint}, has no weights to copy to {folder}: keep it "
@@ -94,10 +99,10 @@ def copy_model(checkpoint: Path, folder: Path) -> str | None:
     for path in sorted(files):
         with path.open("rb") as original, whole_file(folder / path.name) as copy:
             shutil.copyfileobj(original, copy)
-    return unlike(folder, checkpoint)
+    return compare_weights(folder, checkpoint)
 
 
-def unlike(folder: Path, checkpoint: Path) -> str | None:
+def compare_weights(folder: Path, checkpoint: Path) -> str | None:
     """Describe how a folder's model differs from that of a checkpoint, if there is one."""
     expected, found = weights_fingerprint(checkpoint), weights_fingerprint(folder)
     if expected in (None, found):
@@ -108,23 +113,25 @@ def unlike(folder: Path, checkpoint: Path) -> str | None:
     )
 
 
-def unlike_best(folder: Path) -> str | None:
+def compare_with_best(folder: Path) -> str | None:
     """Describe why a folder's weights may not be those that its run ended with.
 
     The run may not have ended. Runs of version 0.1 and other scripts save their last weights,
     whichever are the best.
     """
     run = read_run(folder)
-    if run is not None and run.state == "running" and step_of(folder) is None:
+    if run is not None and run.state == "running" and parse_checkpoint_step(folder) is None:
         return (
             f"the run of {folder} has not ended ({run.steps} of {run.steps_asked} steps), so these "
             "are not its weights: let it end, or name one of its checkpoints"
         )
-    file = folder / STATE
+    file = folder / STATE_FILE
     if not file.is_file():
         return None
     named = json.loads(file.read_text(encoding="utf-8")).get("best_model_checkpoint")
-    best = folder / Path(named).name if named else None  # next to the state, if it was moved
-    if best is None or weights_fingerprint(best) in (None, weights_fingerprint(folder)):
+    if not named:
+        return None
+    best = folder / Path(named).name  # next to the state, if it was moved
+    if weights_fingerprint(best) in (None, weights_fingerprint(folder)):
         return None
     return f"{folder} names {best.name} as its best checkpoint, but has other weights: name {best}"

@@ -42,21 +42,21 @@ T = TypeVar("T")
 
 TRY_AGAIN = os.EX_TEMPFAIL
 """Exit status (75) of a run that stopped early with a checkpoint; launched again, it continues."""
-STOP_BEFORE = 15.0
-"""Minutes before the end of a Slurm job at which training stops, to save a checkpoint: under ZeRO-3
-about 130 GB for a 7B model."""
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+STOP_BEFORE_MINUTES = 15.0
+"""Minutes before the end of a Slurm job at which training stops, to save a checkpoint, which is
+about 130 GB under ZeRO-3 for a 7B model."""
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 """The signals that ask a run to save a checkpoint and stop."""
-JOB_END = "SLURM_JOB_END_TIME"
+JOB_END_VARIABLE = "SLURM_JOB_END_TIME"
 """Environment variable with the job's end in Unix seconds; newer versions of Slurm set it, for
 older ones our scripts do."""
-UNJUDGED = Failure(
+NOTHING_JUDGED = Failure(
     "engine",
     "no completion had a reward in the last step, which left the weights as they were. The "
     "checkpoint is saved: with a judge that works, --resume_from_checkpoint latest ends the run "
     "with it, and a larger --max_steps or --num_train_epochs trains it further",
 )
-ELSEWHERE = Failure("engine", "another rank's judge failed; see its log")
+FAILED_ELSEWHERE = Failure("engine", "another rank's judge failed; see its log")
 
 
 class StoppedEarlyError(PoshError, RuntimeError):
@@ -93,7 +93,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         ConfigError: ``stop_before`` or the variable is invalid.
     """
 
-    def __init__(self, *rewards: StoppableReward, stop_before: float = STOP_BEFORE) -> None:
+    def __init__(self, *rewards: StoppableReward, stop_before: float = STOP_BEFORE_MINUTES) -> None:
         self.rewards = rewards
         self.learning = Learning()
         self.deadline = Deadline(job_deadline(stop_before))
@@ -110,10 +110,10 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
             reward.failures.begin(supervised=True)
         self._batches = JudgedBatches([each.failures for each in self.rewards])
         own = "; ".join(each.signature for each in self.rewards)
-        signatures = sorted(set(of_all_ranks(own)))
+        signatures = sorted(set(gather_from_ranks(own)))
         if len(signatures) > 1:
             raise JudgeError(f"the ranks score differently: {' and '.join(signatures)}")
-        if not all(of_all_ranks(self.deadline.begin())):
+        if not all(gather_from_ranks(self.deadline.begin())):
             raise ConfigError(
                 "the time to stop has come before the first step: give the job more time "
                 "(sbatch --time), or lower stop_before, the minutes reserved for saving"
@@ -123,7 +123,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         self.learning.begin(args, state, kwargs.get("model"), has_masters=deepspeed)
         if deepspeed:
             self._guard_deepspeed(optimizer.optimizer)
-        self._evaluating(True)
+        self._set_evaluating(True)
         self.signals.listen()
 
     def _guard_deepspeed(self, optimizer: Any) -> None:
@@ -136,7 +136,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         step, inner = optimizer.step, optimizer.optimizer
 
         def step_if_judged(*args: Any, **kwargs: Any) -> None:
-            update, rate, judged = inner.step, _rate(optimizer), self._batches.was_judged()
+            update, rate, judged = inner.step, _highest_rate(optimizer), self._batches.was_judged()
             if not judged:
                 inner.step = lambda *_, **__: None
             try:
@@ -153,7 +153,7 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Count calls of the rewards from here on: outside of steps they are an evaluation's."""
         self._batches.begin_step()
-        self._evaluating(False)
+        self._set_evaluating(False)
 
     def on_substep_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -173,32 +173,34 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         if not isinstance(optimizer, DeepSpeedOptimizerWrapper):
             if not judged:
                 optimizer.zero_grad(set_to_none=True)
-            self.learning.before_update(kwargs["model"], _rate(optimizer))
+            self.learning.before_update(kwargs["model"], _highest_rate(optimizer))
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Agree with all ranks, after each optimizer step, on stopping."""
-        self._evaluating(True)
+        self._set_evaluating(True)
         in_time = self.deadline.step_ends_in_time()
         judged = self._batches.was_judged()
         if state.global_step >= state.max_steps > 0 and not judged:
             # Too few calls for the rewards to give up, but this run must not pass for a whole one.
             for reward in self.rewards:
-                reward.failures.stop_reason = reward.failures.stop_reason or UNJUDGED
-        interruption = None if in_time else "the job's time is nearly up"
+                reward.failures.stop_reason = reward.failures.stop_reason or NOTHING_JUDGED
+        interruption = None
         if self.signals.first is not None:
             interruption = f"{self.signals.first} asked for it"
+        elif not in_time:
+            interruption = "the job's time is nearly up"
         was_skipped = getattr(kwargs.get("optimizer"), "step_was_skipped", False)
         update = self.learning.own_update(was_skipped=was_skipped)
         own = RankReport(self._gave_up(), interruption, update, *self._batches.new_counts())
-        ranks = of_all_ranks(own)
+        ranks = gather_from_ranks(own)
         self._note_progress(state, ranks, skipped=not judged)
         if any(rank.gave_up for rank in ranks):
             for reward in self.rewards:
-                reward.failures.stop_reason = reward.failures.stop_reason or ELSEWHERE
+                reward.failures.stop_reason = reward.failures.stop_reason or FAILED_ELSEWHERE
         elif state.global_step < state.max_steps:
-            self.stopped = next((rank.interruption for rank in ranks if rank.interruption), None)
+            self.stopped = next(filter(None, [rank.interruption for rank in ranks]), None)
         if self._gave_up() or self.learning.problem or self.stopped is not None:
             save_and_stop(args, control)
 
@@ -227,8 +229,8 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Raise the reason for the stop, now that the checkpoint has been saved."""
-        self.signals.unlisten()
-        self._evaluating(False)
+        self.signals.stop_listening()
+        self._set_evaluating(False)
         failure = self._gave_up()
         if failure is not None:
             raise JudgeError(str(failure))
@@ -246,13 +248,13 @@ class StopWithCheckpoint(TrainerCallback):  # type: ignore[misc]
             )
         self.learning.end()
 
-    def _evaluating(self, evaluating: bool) -> None:
+    def _set_evaluating(self, evaluating: bool) -> None:
         for reward in self.rewards:
             reward.failures.evaluating = evaluating
 
     def _gave_up(self) -> Failure | None:
-        reasons = (each.failures.stop_reason for each in self.rewards)
-        return next((reason for reason in reasons if reason), None)
+        reasons = [each.failures.stop_reason for each in self.rewards]
+        return next(filter(None, reasons), None)
 
 
 def log_before_trackers(trainer: Any) -> None:
@@ -262,8 +264,9 @@ def log_before_trackers(trainer: Any) -> None:
     the end must not keep the trackers from ending.
     """
     callbacks = trainer.callback_handler.callbacks
-    for stop in [each for each in callbacks if isinstance(each, StopWithCheckpoint)]:
-        callbacks.insert(0, _LogFirst(stop))
+    for callback in list(callbacks):
+        if isinstance(callback, StopWithCheckpoint):
+            callbacks.insert(0, _LogFirst(callback))
 
 
 class _LogFirst(TrainerCallback):  # type: ignore[misc]
@@ -271,7 +274,7 @@ class _LogFirst(TrainerCallback):  # type: ignore[misc]
         self.on_log = stop.on_log
 
 
-def _rate(optimizer: Any) -> float:
+def _highest_rate(optimizer: Any) -> float:
     """Return the highest learning rate of an optimizer's next step."""
     return max((float(group["lr"]) for group in optimizer.param_groups), default=0.0)
 
@@ -298,39 +301,40 @@ class JudgedBatches:
 
     def __init__(self, rewards: Sequence[FailureLimit]) -> None:
         self._rewards = rewards
-        self._seen = self._told = self._counts()
+        self._seen = self._reported = self._read_counts()
         self._latest = True  # the verdict on the latest calls; a trainer may call elsewhere
         self.begin_step()
 
     def begin_step(self) -> None:
         """Forget the batches of the step before."""
-        self._any = False
+        self._any_judged = False
         self._verdict: bool | None = None
 
     def note_batch(self) -> None:
         """Add the batch that was just trained on."""
-        pairs = list(zip(self._seen, self._counts(), strict=True))
+        pairs = list(zip(self._seen, self._read_counts(), strict=True))
         judged = [now[0] > before[0] for before, now in pairs if now != before]
         # Functions that share a judge fail together: what one of them lacks, none rewards.
         self._latest = all(judged) if judged else self._latest
-        self._any |= self._latest
-        self._seen = self._counts()
+        self._any_judged |= self._latest
+        self._seen = self._read_counts()
 
     def was_judged(self) -> bool:
         """Decide on the step, alike on all ranks; every rank has to call this."""
         if self._verdict is None:
             self.note_batch()
-            self._verdict = not self._rewards or any(of_all_ranks(self._any))
+            self._verdict = not self._rewards or any(gather_from_ranks(self._any_judged))
         return self._verdict
 
     def new_counts(self) -> tuple[int, int]:
         """Return how many completions were judged, and failed, since the last call."""
-        pairs = list(zip(self._told, self._counts(), strict=True))
-        self._told = self._counts()
+        pairs = list(zip(self._reported, self._read_counts(), strict=True))
+        self._reported = self._read_counts()
         judged = min((now[0] - before[0] for before, now in pairs), default=0)
-        return judged, max((now[1] - before[1] for before, now in pairs), default=0)
+        failed = max((now[1] - before[1] for before, now in pairs), default=0)
+        return judged, failed
 
-    def _counts(self) -> list[tuple[int, int]]:
+    def _read_counts(self) -> list[tuple[int, int]]:
         return [(each.judged, each.failed) for each in self._rewards]
 
 
@@ -342,7 +346,7 @@ def save_and_stop(args: TrainingArguments, control: TrainerControl) -> None:
     control.should_training_stop = True
 
 
-def of_all_ranks(value: T) -> list[T]:
+def gather_from_ranks(value: T) -> list[T]:
     """Gather every rank's ``value``, in rank order; every rank has to call this."""
     from accelerate.utils import gather_object
 
@@ -351,7 +355,7 @@ def of_all_ranks(value: T) -> list[T]:
 
 
 class StopSignals:
-    """Record the first of ``SIGNALS`` between ``listen`` and ``unlisten``; main thread only."""
+    """Record the first of ``STOP_SIGNALS`` while it listens; in the main thread only."""
 
     def __init__(self) -> None:
         self.first: str | None = None  # its name
@@ -362,16 +366,16 @@ class StopSignals:
         self.first = None
         if self._previous or threading.current_thread() is not threading.main_thread():
             return
-        self._previous = {each: signal.signal(each, self._note) for each in SIGNALS}
+        self._previous = {each: signal.signal(each, self._record_signal) for each in STOP_SIGNALS}
 
-    def unlisten(self) -> None:
+    def stop_listening(self) -> None:
         """Restore the previous handlers."""
         for each, handler in self._previous.items():
             # None: a handler installed by C code, which Python cannot restore.
             signal.signal(each, signal.SIG_DFL if handler is None else handler)
         self._previous = {}
 
-    def _note(self, number: int, frame: object) -> None:
+    def _record_signal(self, number: int, frame: object) -> None:
         self.first = self.first or signal.Signals(number).name
 
 
@@ -402,10 +406,10 @@ def job_deadline(minutes_before: float, environment: Mapping[str, str] = os.envi
     """Return when training must stop, in Unix seconds; infinity outside of a Slurm job."""
     if not minutes_before >= 0:
         raise ConfigError(f"stop_before is {minutes_before}: use 0 or more minutes")
-    end = environment.get(JOB_END)
+    end = environment.get(JOB_END_VARIABLE)
     if not end:
         return math.inf
     try:
         return float(end) - 60 * minutes_before
     except ValueError:
-        raise ConfigError(f"{JOB_END} is {end!r}: use Unix seconds (date +%s)") from None
+        raise ConfigError(f"{JOB_END_VARIABLE} is {end!r}: use Unix seconds (date +%s)") from None

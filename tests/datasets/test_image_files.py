@@ -14,7 +14,7 @@ from posh_reward.datasets.image_files import fit_size, open_image, path_exists
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import InputError
 from posh_reward.training import processors
-from posh_reward.training.processors import ORIENTATION, resize_images
+from posh_reward.training.processors import ORIENTATION_TAG, resize_images
 from tests.datasets.hub_layout import FEATURES, jpeg
 
 
@@ -31,7 +31,7 @@ def test_a_folder_is_not_an_image(tmp_path: Path) -> None:
 def test_images_are_resized_upright_in_rgb_and_only_if_need_be(tmp_path: Path) -> None:
     turned, grey, small = BytesIO(), BytesIO(), jpeg(0, (56, 28))
     exif = Image.Exif()
-    exif[ORIENTATION] = 6  # to be turned by a quarter
+    exif[ORIENTATION_TAG] = 6  # to be turned by a quarter
     Image.new("RGB", (400, 200), "red").save(turned, "JPEG", exif=exif)
     Image.new("L", (56, 28), 77).save(grey, "JPEG", quality=95)
     images = [{"bytes": each, "path": None} for each in (turned.getvalue(), grey.getvalue(), small)]
@@ -55,7 +55,7 @@ def test_a_machine_with_more_cores_finds_the_images_that_another_has_resized(
     Dataset.from_dict(rows, features=FEATURES).to_parquet(tmp_path / "own.parquet")
     found = []
     for cores in (2, 64):
-        monkeypatch.setattr(processors, "THREADS", cores)
+        monkeypatch.setattr(processors, "RESIZE_THREADS", cores)
         images = load_images(str(tmp_path / "own.parquet"))
         found.append(resize_images(images, partial(fit_size, max_pixels=20_000)).cache_files)
     assert found[0] == found[1]

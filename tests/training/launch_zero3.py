@@ -36,7 +36,7 @@ from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.training import rotary
 from posh_reward.training.launch import finish, run
 from posh_reward.training.processors import load_processor
-from posh_reward.training.resume import ADAPTERS
+from posh_reward.training.resume import ADAPTER_FILE
 from posh_reward.training.rollouts import CheckedGenerate
 from posh_reward.types import Failure
 from recipes import dapo_posh, sft, tiny_qwen
@@ -148,9 +148,9 @@ class Comparison(TrainerCallback):  # type: ignore[misc]
         """The model without DeepSpeed, whose settings ``from_pretrained`` would find."""
         kept = settings._hf_deepspeed_config_weak_ref
         settings.unset_hf_deepspeed_config()
-        base = self.base if (weights / ADAPTERS).is_file() else str(weights)
+        base = self.base if (weights / ADAPTER_FILE).is_file() else str(weights)
         model: Any = Qwen2_5_VLForConditionalGeneration.from_pretrained(base, dtype="bfloat16")
-        if (weights / ADAPTERS).is_file():
+        if (weights / ADAPTER_FILE).is_file():
             model = peft.PeftModel.from_pretrained(model, weights, autocast_adapter_dtype=False)
         settings._hf_deepspeed_config_weak_ref = kept
         return model.eval()

@@ -16,7 +16,7 @@ from transformers import AutoModelForImageTextToText
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import MERGED, identity, weights_fingerprint
 from posh_reward.run_record import read_run, write_run
-from posh_reward.training.base_model import base_of, starting_model
+from posh_reward.training.base_model import find_base_model, starting_model
 from posh_reward.training.generation import GenerationSettings, generate
 from recipes import dapo_posh, sft
 from tests.recipes.test_smoke import SCENES, UNMASKED, flags
@@ -73,12 +73,12 @@ def test_an_adapter_of_a_model_that_has_changed_is_refused(
     adapter: Path, tiny: Path, tmp_path: Path
 ) -> None:
     trained = Path(shutil.copytree(adapter, tmp_path / "adapter"))
-    assert base_of(str(trained)) == str(tiny)
+    assert find_base_model(str(trained)) == str(tiny)
     record = read_run(trained)
     assert record is not None
     write_run(trained, replace(record, model_weights="0123456789abcdef"))
     with pytest.raises(ConfigError, match=r"when its weights were 0123456789abcdef, and they are"):
-        base_of(str(trained))
+        find_base_model(str(trained))
     how = GenerationSettings({"it": str(trained)}, tmp_path / "said.jsonl", SCENES)
     with pytest.raises(ConfigError, match="1 of 1 models could not be loaded"):
         generate(how)
@@ -93,7 +93,7 @@ def test_a_base_that_the_run_has_made_is_found_wherever_the_run_is(
         folder.mkdir(exist_ok=True)
         config = {"base_model_name_or_path": f"runs/run/{Path(merged).name}"}
         (folder / "adapter_config.json").write_text(json.dumps(config))
-        assert base_of(str(folder)) == str(merged)
+        assert find_base_model(str(folder)) == str(merged)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"base_model_name_or_path": null}'])

@@ -10,7 +10,7 @@ from torch import nn
 from transformers import AutoModelForImageTextToText
 from trl import GRPOConfig
 
-from posh_reward.training.rollouts import comparable, gap_bounds
+from posh_reward.training.rollouts import find_comparable_matrix, gap_bounds
 
 # PEFT reads, and TRL sets, what transformers 5.23 calls activation checkpointing.
 pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
@@ -79,7 +79,7 @@ def test_the_matrix_of_an_adapter_is_found_in_vllm(tiny: Path, adapted: str) -> 
         "language_model/lm_head/weight": plain.lm_head.weight,
     })  # fmt: skip
     model = peft.get_peft_model(plain, peft.LoraConfig(target_modules=[adapted]))
-    name, theirs = comparable(model, engine)
+    name, theirs = find_comparable_matrix(model, engine)
     assert name.startswith("model.language_model.layers.2.")
     assert name.endswith(f".{adapted}.weight")
     assert theirs is not None
@@ -89,4 +89,6 @@ def test_the_matrix_of_an_adapter_is_found_in_vllm(tiny: Path, adapted: str) -> 
 def test_nothing_is_compared_that_is_not_sure_to_be_the_same(tiny: Path) -> None:
     model = AutoModelForImageTextToText.from_pretrained(tiny)
     half = model.model.language_model.layers[2].mlp.down_proj.weight[:, ::2]  # tensor parallel
-    assert comparable(model, Engine(**{"layers/2/mlp/down_proj/weight": half}))[1] is None
+    assert (
+        find_comparable_matrix(model, Engine(**{"layers/2/mlp/down_proj/weight": half}))[1] is None
+    )

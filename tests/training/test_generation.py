@@ -16,7 +16,7 @@ def describing(shard: int, shards: int) -> GenerationSettings:
 
 @pytest.mark.parametrize(("rows", "shards"), [(10, 1), (10, 3), (2, 3), (0, 2)])
 def test_shards_one_after_the_other_are_all_rows(rows: int, shards: int) -> None:
-    parts = [describing(shard, shards).part(rows) for shard in range(shards)]
+    parts = [describing(shard, shards).shard_rows(rows) for shard in range(shards)]
     assert [row for part in parts for row in part] == list(range(rows))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 

@@ -17,7 +17,7 @@ from transformers import (
 
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import ConfigError
-from posh_reward.training.processors import load_processor, settle_images, sizes_of
+from posh_reward.training.processors import load_processor, read_size_limits, settle_images
 from recipes import dapo_posh, sft, tiny_qwen
 
 TEMPLATE = (
@@ -73,14 +73,14 @@ def test_a_cap_leaves_the_models_own_minimum(tmp_path: Path) -> None:
         patch_size=16, size={"shortest_edge": 65_536, "longest_edge": 16_777_216}
     )
     processor.save_pretrained(tmp_path)
-    capped = sizes_of(load_processor(str(tmp_path), max_pixels=100_000))
+    capped = read_size_limits(load_processor(str(tmp_path), max_pixels=100_000))
     assert capped == (32, 65_536, 100_000)
 
 
 def test_a_processor_of_another_family_is_its_own(idefics: Path) -> None:
     processor: Any = load_processor(str(idefics), max_pixels=10**6)
     assert isinstance(processor, Idefics3Processor)
-    assert sizes_of(processor) is None
+    assert read_size_limits(processor) is None
     with pytest.raises(ConfigError, match=r"generate without vLLM \(--use_vllm false\)"):
         settle_images(load_images("scenes:train=1", "train"), processor)
 

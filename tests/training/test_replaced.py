@@ -74,5 +74,5 @@ def test_weights_are_pushed_again_to_a_vllm_that_has_slept(
     trainer._generate_single_turn = generate_by_vllm
     trainer._last_loaded_step, trainer.use_vllm = -1, True
     trainer.args.vllm_enable_sleep_mode = sleeps
-    trainer._choose(rows(trainer, [0, 1, 2, 3]), sampling)
+    trainer._choose_rows(rows(trainer, [0, 1, 2, 3]), sampling)
     assert pushes == pushed

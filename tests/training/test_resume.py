@@ -13,10 +13,10 @@ from trl import ModelConfig, SFTConfig, TrlParser
 from posh_reward.errors import ConfigError
 from posh_reward.training.resume import (
     RefuseLostWeights,
-    deepspeed_misfit,
+    find_deepspeed_mismatch,
+    find_lost_weights,
     last_checkpoint,
     load_weights,
-    lost_weights,
 )
 from posh_reward.training.run_settings import Processes
 from recipes import sft
@@ -119,21 +119,21 @@ def test_a_checkpoint_fits_the_processes_that_saved_it(
     tmp_path: Path, stage: int, files: list[str]
 ) -> None:
     folder = saved_by_two(tmp_path, files)
-    assert deepspeed_misfit(folder, Processes(2, zero_stage=stage)) is None
-    fewer = deepspeed_misfit(folder, Processes(1, zero_stage=stage))
-    more = deepspeed_misfit(folder, Processes(3, zero_stage=stage))
+    assert find_deepspeed_mismatch(folder, Processes(2, zero_stage=stage)) is None
+    fewer = find_deepspeed_mismatch(folder, Processes(1, zero_stage=stage))
+    more = find_deepspeed_mismatch(folder, Processes(3, zero_stage=stage))
     assert fewer is not None
     assert more is not None
     assert "also has zero_pp_rank_1_" in fewer
     assert "lacks zero_pp_rank_2_" in more
     (folder / "latest_universal").write_text("global_step3_universal")
-    assert deepspeed_misfit(folder, Processes(3, zero_stage=stage)) is None
+    assert find_deepspeed_mismatch(folder, Processes(3, zero_stage=stage)) is None
 
 
 @pytest.mark.parametrize("name", STAGE_3)
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     folder = saved_by_two(tmp_path, [each for each in STAGE_3 if each != name])
-    complaint = deepspeed_misfit(folder, Processes(2, zero_stage=3))
+    complaint = find_deepspeed_mismatch(folder, Processes(2, zero_stage=3))
     assert complaint is not None
     assert f"lacks {name.removeprefix('bf16_')}" in complaint
 
@@ -149,7 +149,7 @@ class Begun(TrainerCallback):  # type: ignore[misc]
         self.lost: list[str] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.lost = lost_weights(kwargs["model"], self.checkpoint)
+        self.lost = find_lost_weights(kwargs["model"], self.checkpoint)
 
 
 def trainer(tiny: Path, output: Path, *flags: str) -> Any:

@@ -20,7 +20,7 @@ from posh_reward.training import launch
 from posh_reward.training.launch import parse_settings
 from posh_reward.training.recording import data_fingerprint
 from posh_reward.training.resume import RefuseLostWeights
-from posh_reward.training.saving import unlike_best
+from posh_reward.training.saving import compare_with_best
 from recipes import dapo_posh, sft
 from tests.training.breach import Averages
 
@@ -67,17 +67,17 @@ def test_the_folder_has_the_best_checkpoint_and_not_the_last(
     assert f"has the weights of {best}, with the lowest eval_right" in capsys.readouterr().out
     assert (tmp_path / "config.json").is_file() != ("--use_peft" in more)
     assert load_processor(str(tmp_path)) is not None
-    assert unlike_best(tmp_path) is None
+    assert compare_with_best(tmp_path) is None
     [last], [saved] = (
         folder.glob("*model.safetensors") for folder in (tmp_path / "checkpoint-3", tmp_path)
     )
     shutil.copyfile(last, saved)  # as version 0.1 did
-    assert f"names {best} as its best checkpoint, but has" in str(unlike_best(tmp_path))
+    assert f"names {best} as its best checkpoint, but has" in str(compare_with_best(tmp_path))
     ended = read_run(tmp_path)
     assert ended is not None
     write_run(tmp_path, replace(ended, state="running"))  # as if resumed, and killed
-    assert "has not ended (3 of 3 steps)" in str(unlike_best(tmp_path))
-    assert unlike_best(tmp_path / best) is None
+    assert "has not ended (3 of 3 steps)" in str(compare_with_best(tmp_path))
+    assert compare_with_best(tmp_path / best) is None
 
 
 def test_a_resumed_run_ends_with_it_too(tiny: Path, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def callback() -> Iterator[StopWithCheckpoint]:
     """Of a run without rewards, such as SFT."""
     made = StopWithCheckpoint()
     yield made
-    made.signals.unlisten()
+    made.signals.stop_listening()
 
 
 def at_step(step: int) -> TrainerState:

@@ -23,13 +23,13 @@ from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores, Span
 
 Decode = Callable[[Sequence[int]], str]  # ids to text, special tokens skipped
 
-UNFINISHED = "\ufffd"  # a decoder's replacement for bytes that are not a complete character
-
-LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo")
+REPLACEMENT_CHARACTER = "\ufffd"
+"""Of a decoder, for bytes that are not a complete character."""
+TOKEN_LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo")
 """TRL's losses in which a token's advantage acts on that token alone."""
 
 
-def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] | None:
+def compute_credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] | None:
     """Return the credit c of each token of a completion, (tokens,): in [-1, 1], with the sum 0.
 
     ``ids`` are without padding; ``scores`` are of the stripped text that they decode to. None
@@ -48,18 +48,24 @@ def credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[float] |
     # Tokens and details meet in the characters of the decoded text. A detail's quality is its
     # grade, scaled to 0 (absent) to 1 (explicit).
     scale = HIGHEST_GRADE - LOWEST_GRADE
-    details = [
-        ((start + first, start + end), (element.grade - LOWEST_GRADE) / scale)
-        for element in scores.elements
-        if element.direction == "precision" and element.grade is not None
-        for first, end in element.spans
-    ]
-    qualities = [_mean_quality(_trim(span, text), details) for span in token_spans(ids, decode)]
+    details: list[tuple[Span, float]] = []
+    for element in scores.elements:
+        if element.direction == "precision" and element.grade is not None:
+            quality = (element.grade - LOWEST_GRADE) / scale
+            details += [((start + first, start + end), quality) for first, end in element.spans]
+    spans = [_strip_span(span, text) for span in token_spans(ids, decode)]
+    qualities = [_mean_quality(span, details) for span in spans]
     # Tokens without a detail ("the", "and") stay out of the mean: counted as 0, they would lift
     # every detail above it.
     present = [quality for quality in qualities if quality is not None]
-    mean = fmean(present) if present else 0.0
-    return [0.0 if quality is None else quality - mean for quality in qualities]
+    by_token = [0.0] * len(qualities)
+    if not present:
+        return by_token
+    mean = fmean(present)
+    for token, expressed in enumerate(qualities):
+        if expressed is not None:
+            by_token[token] = expressed - mean
+    return by_token
 
 
 def _mean_quality(token: Span, details: Sequence[tuple[Span, float]]) -> float | None:
@@ -69,7 +75,7 @@ def _mean_quality(token: Span, details: Sequence[tuple[Span, float]]) -> float |
     return fmean(values) if values else None
 
 
-def _trim(span: Span, text: str) -> Span:
+def _strip_span(span: Span, text: str) -> Span:
     """Strip white space, such as the space before a token's word: it belongs to no detail."""
     part = text[slice(*span)]
     first = span[0] + len(part) - len(part.lstrip())
@@ -85,12 +91,14 @@ def token_spans(ids: Sequence[int], decode: Decode) -> list[Span]:
     # Final text is not decoded again (linear, not quadratic), unless the tokenizer decodes a part
     # differently from the whole: SentencePiece drops a leading space.
     text = decode(ids)
-    spans = list(_growing(ids, decode, text, advances=True))
+    spans = list(_decode_spans(ids, decode, text, advances=True))
     complete = max((end for _, end in spans), default=0) == len(text)
-    return spans if complete else list(_growing(ids, decode, text, advances=False))
+    return spans if complete else list(_decode_spans(ids, decode, text, advances=False))
 
 
-def _growing(ids: Sequence[int], decode: Decode, text: str, *, advances: bool) -> Iterator[Span]:
+def _decode_spans(
+    ids: Sequence[int], decode: Decode, text: str, *, advances: bool
+) -> Iterator[Span]:
     anchor = offset = 0  # the tokens before ``anchor`` decode to the first ``offset`` characters
     start = 0
     for index in range(len(ids)):
@@ -101,28 +109,28 @@ def _growing(ids: Sequence[int], decode: Decode, text: str, *, advances: bool) -
         # The next token starts where this piece stops agreeing with the final text: before a
         # character whose bytes are incomplete.
         start = offset + sum(takewhile(bool, map(eq, piece, final)))
-        if advances and piece == final and not piece.endswith(UNFINISHED):
+        if advances and piece == final and not piece.endswith(REPLACEMENT_CHARACTER):
             anchor, offset = index + 1, end
 
 
-def check_settings(span_credit: float, args: Any) -> None:
+def check_span_credit(span_credit: float, args: Any) -> None:
     """Check span credit, 0 for off, against the settings of a trainer."""
     if span_credit < 0:
         raise ConfigError(f"span_credit is {span_credit:g}: use 0 (off) or more")
     if not span_credit:
         return
-    for name, why, remedy in _conflicts(args):
+    for name, why, remedy in _find_conflicts(args):
         raise ConfigError(
             f"span credit does not work with {name} {getattr(args, name)!r}, {why}: {remedy}, or "
             "leave span credit off"
         )
 
 
-def _conflicts(args: Any) -> Iterator[tuple[str, str, str]]:
+def _find_conflicts(args: Any) -> Iterator[tuple[str, str, str]]:
     """Yield settings with which credit would do nothing or not what it promises, and remedies."""
     drops = "which drops single tokens, and the credits of the others do not sum to 0"
-    if args.loss_type not in LOSSES:
-        yield "loss_type", "which is not tested", f"use one of {', '.join(LOSSES)}"
+    if args.loss_type not in TOKEN_LOSSES:
+        yield "loss_type", "which is not tested", f"use one of {', '.join(TOKEN_LOSSES)}"
     if args.importance_sampling_level != "token":
         why = "which gives a completion's tokens one ratio, so that their credits cancel out"
         yield "importance_sampling_level", why, "set it to token"

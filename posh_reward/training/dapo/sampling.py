@@ -61,7 +61,7 @@ class DynamicSampling:
         return 1 if self.refill else self.oversample
 
 
-def spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) -> Tensor:
+def measure_spreads(rewards: Tensor, weights: Tensor, *, each_normalised: bool = False) -> Tensor:
     """Return the standard deviation of each group's rewards, (groups,), in units of the reward.
 
     ``rewards`` (groups, completions, reward functions) are NaN where a function returned None;
@@ -94,7 +94,7 @@ def choose_groups(spread: Tensor, count: int, min_spread: float) -> Tensor:
     return order[:, :count].sort(dim=1).values
 
 
-def figures(spread: Tensor, groups: Tensor, min_spread: float) -> dict[str, float]:
+def summarise_choice(spread: Tensor, groups: Tensor, min_spread: float) -> dict[str, float]:
     """Return the logged figures of one choice, over all ranks.
 
     ``spread`` is (ranks, groups); ``groups`` has the indices of those kept, (ranks, kept groups).

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from trl import GRPOTrainer
@@ -29,6 +29,7 @@ from posh_reward.types import Scores
 if TYPE_CHECKING:
     from torch import Tensor
 
+T = TypeVar("T")
 Row = Mapping[str, Any]
 
 
@@ -76,8 +77,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         self.span_credit = span_credit
         self.on_phase: Callable[[str], object] = str
         """Called at the start of each phase: generating, judging, updating."""
-        at_once = dynamic_sampling.at_once if dynamic_sampling else 1
-        with _larger_engine(at_once):
+        with _larger_engine(dynamic_sampling.at_once if dynamic_sampling else 1):
             super().__init__(*args, **kwargs)
         if dynamic_sampling is not None or span_credit:
             for name in ("tools", "environment_factories", "rollout_func"):
@@ -88,11 +88,11 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
                     )
         if dynamic_sampling is not None:
             sampling.check_sampling(self, dynamic_sampling)
-        self._sources = [each for each in self.reward_funcs if hasattr(each, "observer")]
-        if scored_by is not None:
-            self._sources = [scored_by]
+        self._sources = [scored_by]
+        if scored_by is None:
+            self._sources = [each for each in self.reward_funcs if hasattr(each, "observer")]
         if span_credit:
-            credit.check_settings(span_credit, self)
+            credit.check_span_credit(span_credit, self)
             if not self._sources:
                 raise ConfigError(
                     "span credit needs the scores behind a reward, and no reward function passes "
@@ -131,7 +131,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             return super()._generate_and_score_completions(inputs)  # type: ignore[no-any-return]
         try:
             if self.dynamic_sampling is not None:
-                inputs = self._choose(inputs, self.dynamic_sampling)
+                inputs = self._choose_rows(inputs, self.dynamic_sampling)
             output: dict[str, Any] = super()._generate_and_score_completions(inputs)
             if self.span_credit:
                 output["advantages"] = self._with_credit(output)
@@ -169,7 +169,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             return self._replay.rewards
         self.on_phase("judging")
         began = time.perf_counter()
-        with _observe(self._sources) as calls:
+        with _collect_scores(self._sources) as calls:
             rewards: Tensor = super()._calculate_rewards(
                 inputs, prompts, completions, completion_ids_list
             )
@@ -189,17 +189,17 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
 
     # Dynamic sampling.
 
-    def _choose(self, inputs: list[Row], settings: sampling.DynamicSampling) -> list[Row]:
+    def _choose_rows(self, inputs: list[Row], settings: sampling.DynamicSampling) -> list[Row]:
         """Generate and judge rows, all or as many as needed; return those to train on."""
         ranks, group = self.accelerator.num_processes, self.num_generations
-        prompts = conversations(inputs)
+        prompts = build_conversations(inputs)
         need = len(inputs) // group // settings.oversample  # groups per rank
         prompt_ids: list[list[int]] = []
         completion_ids: list[list[int]] = []
         logprobs: list[list[float]] = []
         by_round: list[Tensor] = []  # one per round, (ranks, rows, reward functions)
         scores: list[Scores] = []
-        last, count = 0, (need if settings.refill else need * settings.oversample) * group
+        last, count = 0, need * settings.at_once * group
         while count:
             first, last = last, last + count
             # A sleeping vLLM drops its weights. TRL pushes them once, before the first round.
@@ -215,37 +215,46 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
             by_round.append(rewards.view(ranks, count, -1))
             scores += self._scores
             all_rewards = torch.cat(by_round, dim=1)
-            spread = sampling.spreads(
-                all_rewards.reshape(-1, group, all_rewards.shape[-1]),
-                self.reward_weights.to(all_rewards.device),
-                each_normalised=self.multi_objective_aggregation == "normalize_then_sum",
-            ).view(ranks, -1)  # (ranks, groups)
+            spread = self._measure_spread(all_rewards)
             # All ranks see all rewards, so they agree on the next round: as many groups as the
             # rank with the fewest wide ones lacks.
             lack = need - int((spread >= settings.min_spread).sum(1).min())
             count = min(max(lack, 0) * group, len(inputs) - last)
         groups = sampling.choose_groups(spread, need, settings.min_spread)
-        logged = self._metrics["train"]
-        for name, values in logged.items():
+        for name, values in self._metrics["train"].items():
             if name.startswith("completions/"):  # TRL logs these again, of the chosen rows
                 del values[-len(by_round) :]
-        for name, value in sampling.figures(spread, groups, settings.min_spread).items():
-            logged[name].append(value)
+        for name, value in sampling.summarise_choice(spread, groups, settings.min_spread).items():
+            self._metrics["train"][name].append(value)
         within = torch.arange(group, device=groups.device)
         rows = (groups.unsqueeze(-1) * group + within).flatten(1)  # (ranks, groups x group)
         own = rows[self.accelerator.process_index].tolist()
+
+        def keep(values: Sequence[T]) -> list[T]:
+            return [values[row] for row in own]
+
         for column, values in self._pending_extra_logs.items():
             if len(values) == last:  # logged per completion: keep the chosen rows, as TRL does
-                self._pending_extra_logs[column] = [values[row] for row in own]
-        self._scores = [scores[row] for row in own] if len(scores) == last else ()
+                self._pending_extra_logs[column] = keep(values)
+        # All ranks' rewards, as TRL gathers them: each rank normalises by the same groups.
+        chosen = [of_rank[each] for of_rank, each in zip(all_rewards, rows, strict=True)]
+        self._scores = keep(scores) if len(scores) == last else ()
         self._replay = Replay(
-            prompt_ids=[prompt_ids[row] for row in own],
-            completion_ids=[completion_ids[row] for row in own],
-            logprobs=[logprobs[row] for row in own] if logprobs else None,
-            # All ranks' rewards, as TRL gathers them: each rank normalises by the same groups.
-            rewards=torch.cat([of[each] for of, each in zip(all_rewards, rows, strict=True)]),
+            prompt_ids=keep(prompt_ids),
+            completion_ids=keep(completion_ids),
+            logprobs=keep(logprobs) if logprobs else None,
+            rewards=torch.cat(chosen),
         )
-        return [inputs[row] for row in own]
+        return keep(inputs)
+
+    def _measure_spread(self, rewards: Tensor) -> Tensor:
+        """Return each group's spread: (ranks, rows, reward functions) -> (ranks, groups)."""
+        spread = sampling.measure_spreads(
+            rewards.reshape(-1, self.num_generations, rewards.shape[-1]),
+            self.reward_weights.to(rewards.device),
+            each_normalised=self.multi_objective_aggregation == "normalize_then_sum",
+        )
+        return spread.view(len(rewards), -1)
 
     # Span credit.
 
@@ -260,7 +269,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         ):
             # Without scores, or if the text is not in the tokens, each token keeps the completion's
             # advantage.
-            values = scores and credit.credits(ids[:length], scores, self._decode)
+            values = scores and credit.compute_credits(ids[:length], scores, self._decode_text)
             without += values is None
             by_token[row, :length] = torch.tensor(values or [0.0] * length)
         by_token = by_token.to(mask.device)
@@ -269,7 +278,7 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         advantages_by_token: Tensor = advantages * mask  # (B, T)
         return advantages_by_token
 
-    def _decode(self, ids: Sequence[int]) -> str:
+    def _decode_text(self, ids: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
         return text
 
@@ -277,10 +286,10 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
         counts = torch.tensor([without, len(mask)], device=mask.device)
         sums = torch.stack([(by_token != 0).sum(), by_token.abs().sum(), mask.sum(), *counts])
         totals = self.accelerator.gather(sums.float()).view(-1, 5).sum(0)
-        tokens, size, length, bare, rows = totals.tolist()
-        self._metrics["train"]["span_credit/token_share"].append(tokens / max(length, 1.0))
-        self._metrics["train"]["span_credit/size"].append(size / max(tokens, 1.0))
-        self._metrics["train"]["span_credit/without"].append(bare / rows)
+        credited, size, tokens, without_scores, rows = totals.tolist()
+        self._metrics["train"]["span_credit/token_share"].append(credited / max(tokens, 1.0))
+        self._metrics["train"]["span_credit/size"].append(size / max(credited, 1.0))
+        self._metrics["train"]["span_credit/without"].append(without_scores / rows)
 
 
 @contextmanager
@@ -302,13 +311,16 @@ def _larger_engine(times: int) -> Iterator[None]:
         grpo_trainer.VLLMGeneration = made
 
 
-def conversations(inputs: Sequence[Row]) -> list[Any]:
+def build_conversations(inputs: Sequence[Row]) -> list[Any]:
     """Return rows' prompts with their images, exactly as TRL builds them."""
     prompts = [row["prompt"] for row in inputs]
     if "images" in inputs[0]:
         images = [row.get("images") for row in inputs]
     elif "image" in inputs[0]:
-        images = [[row["image"]] if row.get("image") is not None else None for row in inputs]
+        images = []
+        for row in inputs:
+            image = row.get("image")
+            images.append(None if image is None else [image])
     else:
         return prompts
     if all(each == [] for each in images):
@@ -320,7 +332,7 @@ def conversations(inputs: Sequence[Row]) -> list[Any]:
 
 
 @contextmanager
-def _observe(rewards: Sequence[Any]) -> Iterator[list[Sequence[Scores]]]:
+def _collect_scores(rewards: Sequence[Any]) -> Iterator[list[Sequence[Scores]]]:
     """Collect the scores that rewards compute inside this context, one list per call."""
     calls: list[Sequence[Scores]] = []
     before = [reward.observer for reward in rewards]

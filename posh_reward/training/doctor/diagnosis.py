@@ -46,8 +46,13 @@ from posh_reward.training.run_check import (
     launch_line,
     wrong_versions,
 )
-from posh_reward.training.run_settings import Processes, checks_judge, metric_of, read_processes
-from posh_reward.training.stopping import STOP_BEFORE
+from posh_reward.training.run_settings import (
+    Processes,
+    checks_judge,
+    read_metric_settings,
+    read_processes,
+)
+from posh_reward.training.stopping import STOP_BEFORE_MINUTES
 
 SECONDS = 900.0  # of each trial: a cold node compiles the judge's kernels for minutes
 PORT = 29500  # the launcher's default
@@ -175,7 +180,7 @@ def check_node(
         Path(args.output_dir),
         disk_size(run) if run else 1.0,
         checkpoint_size(run) if run else 0.0,
-        getattr(result.script, "stop_before", STOP_BEFORE),
+        getattr(result.script, "stop_before", STOP_BEFORE_MINUTES),
     )
     yield check_port(place.port)
 
@@ -264,7 +269,7 @@ def _judge_checks(result: RunCheck, seconds: float) -> Iterator[NodeCheck]:
     yield NodeCheck("judge", "ok", detail)
     if not checks_judge(result.script):
         yield NodeCheck("check_judge", "warning", NOT_CHECKED)
-    metric = metric_of(result.script)
+    metric = read_metric_settings(result.script)
     slow = []
     if not result.on_cpu:
         if answer.get("parser") == "CPU" and str(metric.get("parser", "")).endswith("_trf"):
@@ -280,7 +285,7 @@ def _judge_checks(result: RunCheck, seconds: float) -> Iterator[NodeCheck]:
 
 def try_judge(result: RunCheck, wakings: int, seconds: float) -> Answer:
     """Score a pair after each waking in a separate process, which frees all memory at its end."""
-    settings = {k: v for k, v in metric_of(result.script).items() if k != "witness"}
+    settings = {k: v for k, v in read_metric_settings(result.script).items() if k != "witness"}
     arguments = ["judge", device_of(result), str(wakings), json.dumps(settings)]
     arguments.append(json.dumps(checks_judge(result.script)))
     # As the first rank of a run: on its GPU, with its compile cache.

@@ -44,7 +44,7 @@ from posh_reward.training.doctor.diagnosis import (
 from posh_reward.training.doctor.node_checks import free_port, read_gpus
 from posh_reward.training.fit import TrainingRun, checkpoint_size, judge_alone, phases
 from posh_reward.training.run_check import RunCheck, check_run
-from posh_reward.training.run_settings import Processes, checks_judge, metric_of
+from posh_reward.training.run_settings import Processes, checks_judge, read_metric_settings
 
 FORMAT = 1  # version of the file
 PACKAGES = (
@@ -153,7 +153,7 @@ def header_of(config: Path, result: RunCheck, own: int) -> dict[str, Any]:
             "config": config.name,
             "model": Path(result.model.model_name_or_path).name,
             "dataset": Path(result.script.dataset_name).name,
-            "metric": metric_of(result.script),
+            "metric": read_metric_settings(result.script),
             "processes": own,
             "zero": result.layout.zero_stage,
             "device": device_of(result),
@@ -367,7 +367,9 @@ class Ladder:
         said, scores = scratch / "said.jsonl", scratch / "scores.jsonl"
         recipe = Path(str(load_recipe(self.config).__file__)).with_name("generate.py")
         settings = scratch / "metric.json"
-        chosen = {k: v for k, v in metric_of(self.result.script).items() if k != "witness"}
+        chosen = {
+            k: v for k, v in read_metric_settings(self.result.script).items() if k != "witness"
+        }
         settings.write_text(json.dumps(chosen), encoding="utf-8")
         script, args = self.result.script, self.result.args
         describe = python_script(

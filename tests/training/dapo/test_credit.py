@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward import PoSh
-from posh_reward.training.dapo.credit import Decode, credits, token_spans
+from posh_reward.training.dapo.credit import Decode, compute_credits, token_spans
 from posh_reward.types import Element, Failure, Scores, Span
 from recipes import tiny_qwen
 from tests.models.tokenizers_here import qwen_tokenizer
@@ -43,7 +43,7 @@ def span_of(said: str, text: str) -> Span:
 
 def by_character(*details: tuple[str, float]) -> dict[str, float]:
     """Credit of the first character of each detail."""
-    found = credits([*map(ord, TEXT)], scores(*details), letters)
+    found = compute_credits([*map(ord, TEXT)], scores(*details), letters)
     assert found is not None
     return {said: found[TEXT.index(said)] for said, _ in details}
 
@@ -55,7 +55,7 @@ def test_the_invented_detail_pays_and_the_true_one_gains() -> None:
 
 
 def test_only_the_tokens_of_details_have_credit_and_it_sums_to_zero() -> None:
-    found = credits([*map(ord, TEXT)], scores(("red", 5.0), ("blue", 1.0)), letters)
+    found = compute_credits([*map(ord, TEXT)], scores(("red", 5.0), ("blue", 1.0)), letters)
     assert found is not None
     assert {at for at, value in enumerate(found) if value} == {
         *range(4, 7), *range(TEXT.index("blue"), TEXT.index(" hat")),
@@ -70,9 +70,9 @@ def test_a_token_of_two_details_has_the_mean_of_their_grades() -> None:
 
 def test_credit_is_for_the_answer_and_not_for_what_was_thought() -> None:
     graded = scores(("red", 5.0), ("blue", 1.0))
-    alone = credits([*map(ord, graded.generation)], graded, letters)
+    alone = compute_credits([*map(ord, graded.generation)], graded, letters)
     thoughts = f"<think>{graded.generation}</think> "
-    found = credits([*map(ord, thoughts + graded.generation)], graded, letters)
+    found = compute_credits([*map(ord, thoughts + graded.generation)], graded, letters)
     assert alone is not None
     assert found == [0.0] * len(thoughts) + alone
 
@@ -85,14 +85,16 @@ def test_credit_is_for_the_answer_and_not_for_what_was_thought() -> None:
     ],
 )
 def test_without_scores_of_this_text_there_is_no_credit(without: Scores) -> None:
-    assert credits([*map(ord, TEXT)], without, letters) is None
+    assert compute_credits([*map(ord, TEXT)], without, letters) is None
 
 
 def test_a_failed_grade_is_left_out() -> None:
     graded = scores(("red", 5.0), ("blue", 1.0))
     failed = Element("precision", "entity", "hat", None, ((20, 23),), "hat")
     more = Scores(0.5, 0.5, 0.5, "", (*graded.elements, failed), generation=graded.generation)
-    assert credits([*map(ord, TEXT)], more, letters) == credits([*map(ord, TEXT)], graded, letters)
+    assert compute_credits([*map(ord, TEXT)], more, letters) == compute_credits(
+        [*map(ord, TEXT)], graded, letters
+    )
 
 
 # Characters to tokens.
@@ -166,7 +168,7 @@ def test_real_grades_land_on_the_words_they_are_about(tokenizer: Any) -> None:
     text = " A woman in a red dress holds a green umbrella."
     [score] = PoSh().score([text], ["A woman in a red dress holds a basket."])
     ids = [*encode(text), tokenizer.convert_tokens_to_ids("<|im_end|>")]
-    found = credits(ids, score, decode)
+    found = compute_credits(ids, score, decode)
     assert found is not None
     value = {
         text[slice(*s)].strip(): c for s, c in zip(token_spans(ids, decode), found, strict=True)

@@ -17,7 +17,7 @@ from posh_reward.training.dapo.sampling import (
     DynamicSampling,
     check_sampling,
     choose_groups,
-    spreads,
+    measure_spreads,
 )
 from posh_reward.training.dapo.trainer import DapoTrainer
 from posh_reward.training.launch import train
@@ -48,15 +48,17 @@ def test_wide_groups_are_kept(spread: list[float], kept: list[int]) -> None:
 
 
 def test_a_completion_without_a_reward_is_left_out() -> None:
-    with_it = spreads(torch.tensor([[[0.2], [nan], [0.4]]]), ONE)
-    assert with_it.tolist() == spreads(torch.tensor([[[0.2], [0.4]]]), ONE).tolist()
+    with_it = measure_spreads(torch.tensor([[[0.2], [nan], [0.4]]]), ONE)
+    assert with_it.tolist() == measure_spreads(torch.tensor([[[0.2], [0.4]]]), ONE).tolist()
 
 
 def test_two_rewards_that_cancel_out_differ_only_if_each_is_normalised() -> None:
     opposed = torch.tensor([[[0.2, 0.4], [0.4, 0.2]]])
     weights = torch.tensor([1.0, 1.0])
-    assert spreads(opposed, weights).item() == pytest.approx(0, abs=1e-6)
-    assert spreads(opposed, weights, each_normalised=True).item() == pytest.approx(0.02**0.5)
+    assert measure_spreads(opposed, weights).item() == pytest.approx(0, abs=1e-6)
+    assert measure_spreads(opposed, weights, each_normalised=True).item() == pytest.approx(
+        0.02**0.5
+    )
 
 
 SAID = ["a red hat", "a green dog", "two blue birds", "a red hat and a blue coat"]

@@ -12,7 +12,7 @@ from trl import GRPOConfig, GRPOTrainer
 from posh_reward import PoSh, PoshReward
 from posh_reward.errors import ConfigError
 from posh_reward.posh.fake_judge import FakeJudge
-from posh_reward.training.dapo.credit import check_settings
+from posh_reward.training.dapo.credit import check_span_credit
 from posh_reward.training.dapo.sampling import DynamicSampling
 from posh_reward.types import Failure, Question
 from tests.training.dapo.tiny import GROUP, Speaks, drawn_settings, gradient, make, rows
@@ -47,7 +47,7 @@ def test_details_move_their_tokens_and_the_mean_stays(tiny: Path) -> None:
     means = advantages.sum(1) / mask.sum(1)
     assert torch.allclose(means, plain["advantages"], atol=1e-5)
     moved = advantages[0] - plain["advantages"][0]
-    said = [trainer._decode([token]).strip() for token in made["completion_ids"][0]]
+    said = [trainer._decode_text([token]).strip() for token in made["completion_ids"][0]]
     assert moved[said.index("red")] > 0 > moved[said.index("blue")]
     assert abs(moved[said.index("and")]) < 1e-6
     logged = trainer._metrics["train"]
@@ -192,8 +192,8 @@ def test_what_credit_does_not_go_with_is_refused(name: str, value: Any, data: An
         drawn["vllm_importance_sampling_mode"] = "token_truncate"
     args = GRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **drawn | {name: value})
     with pytest.raises(ConfigError, match=f"{name} {value!r}"):
-        check_settings(0.5, args)
-    check_settings(0.0, args)
+        check_span_credit(0.5, args)
+    check_span_credit(0.0, args)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
