@@ -40,7 +40,7 @@ class ConfigError(PoshError, ValueError):
     """A configuration file or flag has a value that cannot be used."""
 
 
-def install(extra: str) -> str:
+def install_command(extra: str) -> str:
     """Return the command that adds an extra to this installation.
 
     The package is not on PyPI, so it names the folder or address that it was installed from.
@@ -56,11 +56,13 @@ def install(extra: str) -> str:
         return f"pip install {editable}{quote(f'{unquote(parts.path)}[{extra}]')}"
     if url:
         vcs = origin.get("vcs_info", {}).get("vcs")
-        return f"pip install {quote(f'posh-reward[{extra}] @ {vcs}+{url}' if vcs else url)}"
+        if vcs:
+            url = f"posh-reward[{extra}] @ {vcs}+{url}"
+        return f"pip install {quote(url)}"
     return f"pip install '.[{extra}]' in a clone of posh_reward"
 
 
-def installed(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
     """Return the version of a package; None if it is not installed here."""
     try:
         return version(package)
@@ -68,24 +70,26 @@ def installed(package: str) -> str | None:
         return None
 
 
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+UNSAFE_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and those that change the direction of the text that follows."""
 
 
-def safe(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Return the text with control characters escaped (``\x1b``), safe to print to a terminal."""
-    return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
+    return UNSAFE_CHARACTERS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-LONGEST_LINE = 300  # characters of a name, or of a message about one, that are printed
+MAX_LINE_CHARACTERS = 300  # characters of a name, or of a message about one, that are printed
 
 
 def on_one_line(name: str) -> str:
     """Return a name or message on one line, shortened and without control characters."""
-    return shortened(" ".join(safe(name).split()), LONGEST_LINE)
+    return cut_middle(" ".join(escape_controls(name).split()), MAX_LINE_CHARACTERS)
 
 
-def shortened(text: str, most: int) -> str:
+def cut_middle(text: str, most: int) -> str:
     """Cut the middle out of a text longer than ``most`` characters; remedies stand at the end."""
+    if len(text) <= most:
+        return text
     half = most // 2 - 3
-    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+    return f"{text[:half]} ... {text[-half:]}"

@@ -10,9 +10,9 @@ TAG = re.compile(
     r"|<<?/?SYS>>?|\[/?(?:INST|SYS)\]"
 )
 LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\([^()\s]{0,500}\)")
-ADDRESS = re.compile(r"https?://[^\s<>)\]]{1,500}")
-ROW = re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.MULTILINE)  # of a table
-RULE = re.compile(r"^[ \t]*[-=_*:|][-=_*:| \t]{2,200}$", re.MULTILINE)
+WEB_ADDRESS = re.compile(r"https?://[^\s<>)\]]{1,500}")
+TABLE_ROW = re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.MULTILINE)  # of a table
+HORIZONTAL_RULE = re.compile(r"^[ \t]*[-=_*:|][-=_*:| \t]{2,200}$", re.MULTILINE)
 BULLET = re.compile(
     r"^[ \t]{0,20}(?:(?:[-+>\u2013\u2014\u2022\u2023\u25a0-\u25ff\u203a]|#{1,6}|\(?\d{1,2}[.)])"
     r"[ \t]+)+",
@@ -20,14 +20,23 @@ BULLET = re.compile(
 )
 EMPHASIS = re.compile(r"[*_`~]+")
 
-ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});")
-PAIRED = re.compile(r"\*\*|__|~~|```|(?<![\w*])\*(?=\w)|`(?=\w)")
+HTML_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});")
+EMPHASIS_OPENING = re.compile(r"\*\*|__|~~|```|(?<![\w*])\*(?=\w)|`(?=\w)")
 """Marks of emphasis that stand before what they mark; a single star or dash may be the author's."""
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-SIGNS = (TAG, LINK, ADDRESS, ENTITY, PAIRED, INVISIBLE, BULLET, RULE)
+MARKUP_PATTERNS = (
+    TAG,
+    LINK,
+    WEB_ADDRESS,
+    HTML_ENTITY,
+    EMPHASIS_OPENING,
+    INVISIBLE,
+    BULLET,
+    HORIZONTAL_RULE,
+)
 
 
 def find_markup(text: str) -> str | None:
     """Find the first piece of markup, such as ``<br>``; None in a plain text."""
-    found = [match for sign in SIGNS if (match := sign.search(text))]
+    found = [match for sign in MARKUP_PATTERNS if (match := sign.search(text))]
     return min(found, key=re.Match.start)[0].strip() if found else None

@@ -14,14 +14,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from posh_reward.errors import InputError, safe
+from posh_reward.errors import InputError, escape_controls
 from posh_reward.metrics.metric import SEVERAL
 from posh_reward.models.hub import UNKNOWN, identity
-from posh_reward.run_record import UNCHECKED, read_run
+from posh_reward.run_record import UNCHECKED_WARNING, read_run
 
-ORIGIN = "origin"
+ORIGIN_COLUMN = "origin"
 """Name of the column. It is a text, which all formats keep and tools can compare."""
-MARK = "judge:unchecked|"
+UNCHECKED_MARK = "judge:unchecked|"
 """Begins the text of an origin that is ``unchecked``."""
 
 
@@ -42,32 +42,34 @@ class Origin:
 
     def __str__(self) -> str:
         """Return such as ``weights:1c0f...|engine:vllm|...|model:runs/sft``."""
-        return MARK * self.unchecked + "|".join(f"{each}:{getattr(self, each)}" for each in PARTS)
+        parts = [f"{each}:{getattr(self, each)}" for each in ORIGIN_FIELDS]
+        return UNCHECKED_MARK * self.unchecked + "|".join(parts)
 
     def differences(self, other: Origin) -> list[str]:
         """Describe what differs from an earlier origin, except for the folder's name."""
-        return [
-            f"{each.name.replace('_', ' ')} {getattr(other, each.name)} before and "
-            f"{getattr(self, each.name)} now"
-            for each in fields(self)
-            if each.name != "model" and getattr(self, each.name) != getattr(other, each.name)
-        ]
+        differences = []
+        for each in fields(self):
+            now, before = getattr(self, each.name), getattr(other, each.name)
+            if each.name != "model" and now != before:
+                differences.append(f"{each.name.replace('_', ' ')} {before} before and {now} now")
+        return differences
 
 
-PARTS = tuple(each.name for each in fields(Origin) if each.name != "unchecked")
+ORIGIN_FIELDS = tuple(each.name for each in fields(Origin) if each.name != "unchecked")
 """Fields in the text of an origin."""
 
 
 def read_origin(text: object) -> Origin | None:
     """Read a cell of the column; None for anything else, as a table of one's own may have there."""
-    plain = str(text).removeprefix(MARK)
+    plain = str(text).removeprefix(UNCHECKED_MARK)
     # The model is last, since its name may contain the separator.
-    parts = plain.split("|", len(PARTS) - 1)
-    values = [part.partition(":") for part in parts]
-    if tuple(name for name, _, _ in values) != PARTS:
+    values = {}
+    for part in plain.split("|", len(ORIGIN_FIELDS) - 1):
+        name, _, value = part.partition(":")
+        values[name] = value
+    if tuple(values) != ORIGIN_FIELDS:
         return None
-    unchecked = plain != str(text)
-    return Origin(**{name: value for name, _, value in values}, unchecked=unchecked)
+    return Origin(**values, unchecked=plain != str(text))
 
 
 def prompt_digest(text: str) -> str:
@@ -89,7 +91,7 @@ class Origins:
         Raises:
             InputError: an earlier row of the model has other weights, settings or metric.
         """
-        model, origin = str(row.get("model") or ""), read_origin(row.get(ORIGIN))
+        model, origin = str(row.get("model") or ""), read_origin(row.get(ORIGIN_COLUMN))
         before = self.by_model.setdefault(model, origin)
         differences = [] if origin is None or before is None else origin.differences(before)
         signature = str(row.get("signature") or "").replace(SEVERAL, "")
@@ -118,23 +120,24 @@ class Origins:
         for name, origin in self.known.items():
             if count := self.unnamed[name]:
                 yield (
-                    f"{count:,} rows of {safe(name)} do not say which weights made them; the "
-                    f"others are of {safe(origin.weights)}"
+                    f"{count:,} rows of {escape_controls(name)} do not say which weights made "
+                    "them; the "
+                    f"others are of {escape_controls(origin.weights)}"
                 )
 
     def unchecked(self) -> Iterator[str]:
         """Yield a line for each model whose rewards may have meant nothing."""
         for name, origin in self.known.items():
             if origin.unchecked:
-                yield safe(f"{name} {UNCHECKED}")
+                yield escape_controls(f"{name} {UNCHECKED_WARNING}")
 
-    def twins(self) -> Iterator[str]:
+    def find_twins(self) -> Iterator[str]:
         """Yield a line for each model that is an earlier one under another name."""
         first: dict[str, str] = {}
         for name, origin in self.known.items():
             same = first.setdefault(str(replace(origin, model="")), name)
             if same != name and UNKNOWN not in origin.weights:
-                yield safe(
+                yield escape_controls(
                     f"{name} and {same} are one model: the same weights, {origin.weights}, with "
                     "the same settings"
                 )
@@ -148,20 +151,20 @@ class Origins:
             run = read_run(Path(origin.model))
             metric = (run.reward or "").partition("|reward:")[0] if run else ""
             if metric not in ("", signature) and identity(origin.model) == origin.weights:
-                yield safe(
+                yield escape_controls(
                     f"{name} was trained on {metric}, and is scored by {signature}: "
                     f"--metric {origin.model} takes the run's metric"
                 )
 
     def unlike(self) -> Iterator[str]:
         """Yield what differs between the models, but for the models: ``dtype: a ..., b ...``."""
-        known, own = self.known, ("weights", "config", "model")
-        settings = [each for each in PARTS if each not in own]
-        columns = {
-            each.replace("_", " "): {name: getattr(known[name], each) for name in known}
-            for each in settings
-        }
-        for what, values in {**columns, "scored as": self.signatures}.items():
+        values_by_setting = {}
+        for each in ORIGIN_FIELDS:
+            if each not in ("weights", "config", "model"):  # the models' own
+                values = {name: getattr(origin, each) for name, origin in self.known.items()}
+                values_by_setting[each.replace("_", " ")] = values
+        values_by_setting["scored as"] = self.signatures
+        for what, values in values_by_setting.items():
             if len(set(values.values())) > 1:
                 listed = ", ".join(f"{name} {value}" for name, value in values.items())
-                yield safe(f"{what}: {listed}")
+                yield escape_controls(f"{what}: {listed}")

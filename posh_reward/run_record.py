@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posh_reward.errors import InputError
-from posh_reward.process.child import redact, secrets_of
+from posh_reward.process.child import find_secrets, redact
 from posh_reward.process.locks import whole_file
 
-RUN_FILE, CARD = "run.json", "README.md"
-UNCHECKED = (
+RUN_FILE, CARD_FILE = "run.json", "README.md"
+UNCHECKED_WARNING = (
     "was trained by a judge that was not checked (check_judge: false): its rewards may have meant "
     "nothing"
 )
@@ -61,13 +61,13 @@ def write_run(folder: Path, record: RunRecord) -> None:
     text = json.dumps(asdict(record), indent=2, ensure_ascii=False, default=str)
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(folder / RUN_FILE) as file:
-        file.write((redact(secrets_of(os.environ), text) + "\n").encode("utf-8"))
-    card = folder / CARD
+        file.write((redact(find_secrets(os.environ), text) + "\n").encode("utf-8"))
+    card = folder / CARD_FILE
     if record.unchecked and card.is_file():  # TRL and PEFT rewrite it at each save
         said = card.read_text(encoding="utf-8")
-        if UNCHECKED not in said:
+        if UNCHECKED_WARNING not in said:
             with whole_file(card) as file:
-                file.write(f"{said}\n\n**This model {UNCHECKED}.**\n".encode())
+                file.write(f"{said}\n\n**This model {UNCHECKED_WARNING}.**\n".encode())
 
 
 def read_run(folder: Path) -> RunRecord | None:
@@ -79,9 +79,10 @@ def read_run(folder: Path) -> RunRecord | None:
     Raises:
         InputError: the file is damaged.
     """
-    own = [folder.parent] if folder.name.startswith("checkpoint-") else []
-    file = next((each / RUN_FILE for each in (folder, *own) if (each / RUN_FILE).is_file()), None)
-    if file is None:
+    file = folder / RUN_FILE
+    if not file.is_file() and folder.name.startswith("checkpoint-"):
+        file = folder.parent / RUN_FILE
+    if not file.is_file():
         return None
     try:
         values = json.loads(file.read_text(encoding="utf-8"))

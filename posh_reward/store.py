@@ -25,9 +25,9 @@ from posh_reward.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-APPLICATION = 0x506F5368
+APPLICATION_ID = 0x506F5368
 """``PoSh``: SQLite's application id in the file header, which ``file`` also shows."""
-VERSION = 1  # of the tables; a file with a higher version is left alone
+TABLES_VERSION = 1  # a file with a higher version is left alone
 TABLES = """
 CREATE TABLE spaces(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, space TEXT NOT NULL,
                     UNIQUE(kind, space));
@@ -38,12 +38,15 @@ CREATE TABLE kept(used INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, space INTE
 
 LOCK_SECONDS = 20.0  # wait for other processes, each of which locks the file for milliseconds
 RETRY_SECONDS = 60.0  # pause after a fault
-SMALLEST = 32_000_000  # bytes of the smallest size limit
-LARGEST = 16_000_000  # bytes of the longest text kept, and of a decompressed value
-AT_ONCE = 256  # rows per statement or transaction: others wait milliseconds for the lock
-WORTH = 256
-"""Minimum size in bytes for compression. A verdict (140 bytes) would shrink only by a quarter, and
+MIN_STORE_BYTES = 32_000_000  # smallest size limit of a file
+MAX_TEXT_BYTES = 16_000_000  # of a text that is kept, and of a decompressed value
+ROWS_PER_BATCH = 256  # in a statement or transaction: others wait milliseconds for the lock
+MIN_BYTES_TO_COMPRESS = 256
+"""Shorter texts are stored as they are. A verdict (140 bytes) would shrink only by a quarter, and
 compressing it would take longer than everything else."""
+MAX_EVICTION_STEPS, ROWS_PER_EVICTION_STEP = 16, 64
+"""After its limit was lowered, a file is emptied over many writes, so that none keeps the lock for
+long."""
 PLAIN, PACKED = b"p", b"z"
 
 Purpose = Literal["read", "write"]
@@ -78,13 +81,13 @@ class Store:
             raise InputError(f"no folder {folder!r} for the store: create it, or choose another")
         if file.is_dir():
             raise InputError(f"the store {str(path)!r} is a folder: use a file in it")
-        if max_bytes < SMALLEST:
-            raise InputError(f"max_bytes is {max_bytes!r}: use {SMALLEST:,} or more")
+        if max_bytes < MIN_STORE_BYTES:
+            raise InputError(f"max_bytes is {max_bytes!r}: use {MIN_STORE_BYTES:,} or more")
         self.path = str(file)
         self.max_bytes = max_bytes
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self.hits = self.misses = self.dropped = 0
         """Keys found, keys not found, and texts dropped because of a fault."""
         self._lock = threading.RLock()
@@ -102,46 +105,47 @@ class Store:
             space: producer and version: everything besides the key that the text depends on.
             keys: the inputs that the texts were made from.
         """
-        key_of = digests(kind, space, keys)
+        key_of = digest_keys(kind, space, keys)
         with self._lock:
-            rows = [
-                row
-                for batch in _batches(list(key_of))
-                for row in self._attempt("read", _read, batch) or ()
-                if row[1] in key_of  # the index may be damaged
-            ]
+            rows: list[Row] = []
+            for batch in _split_batches(list(key_of)):
+                rows += self._attempt("read", _select_rows, batch) or ()
+            rows = [row for row in rows if row[1] in key_of]  # the index may be damaged
             if rows:
-                self._attempt("write", self._renew, rows)
-            texts = {
-                key_of[digest]: text
-                for _, digest, value in rows
-                if (text := unseal(digest, value)) is not None
-            }
+                self._attempt("write", self._renew_rows, rows)
+            texts = {}
+            for _, digest, value in rows:
+                text = unseal_text(digest, value)
+                if text is not None:
+                    texts[key_of[digest]] = text
             self.hits += len(texts)
             self.misses += len(key_of) - len(texts)
         return texts
 
     def put(self, kind: str, space: str, items: Mapping[str, str]) -> None:
         """Store texts by key, replacing earlier ones."""
-        key_of = digests(kind, space, items)
-        sealed = ((digest, seal(digest, items[key])) for digest, key in key_of.items())
-        values = [(digest, text) for digest, text in sealed if text is not None]
+        key_of = digest_keys(kind, space, items)
+        values = []
+        for digest, key in key_of.items():
+            text = seal_text(digest, items[key])
+            if text is not None:
+                values.append((digest, text))
 
-        def add(connection: sqlite3.Connection, batch: Sequence[tuple[bytes, bytes]]) -> int:
+        def add_batch(connection: sqlite3.Connection, batch: Sequence[tuple[bytes, bytes]]) -> int:
             connection.execute("BEGIN IMMEDIATE")
-            number = _space(connection, kind, space)
+            number = _find_space_id(connection, kind, space)
             connection.executemany(
                 "REPLACE INTO kept(key, space, value) VALUES(?, ?, ?)",
                 [(digest, number, text) for digest, text in batch],
             )
-            self._evict(connection)
+            self._evict_oldest(connection)
             connection.execute("COMMIT")
             return len(batch)
 
         with self._lock:
             self.dropped += len(key_of)
-            for batch in _batches(values):
-                self.dropped -= self._attempt("write", add, batch) or 0
+            for batch in _split_batches(values):
+                self.dropped -= self._attempt("write", add_batch, batch) or 0
 
     def close(self) -> None:
         """Close the file; the next call reopens it."""
@@ -162,7 +166,7 @@ class Store:
             return None
         try:
             if self._connection is None:
-                self._connection = _open(self.path)
+                self._connection = _open_database(self.path)
             return work(self._connection, argument)
         except sqlite3.ProgrammingError:
             raise  # a bug of ours, not a fault of the file
@@ -177,7 +181,7 @@ class Store:
         # A damaged file is never touched again: each access could damage more, and the user may
         # want to rescue the rest. A locked or full one is retried after a pause, or else every
         # call would wait for the timeout.
-        fault = fault_of(error)
+        fault = classify_fault(error)
         if fault == "locked" and self._connection is not None:
             self._connection.rollback()  # it can still be read
         else:
@@ -186,32 +190,33 @@ class Store:
         self._paused_until[purpose] = time.monotonic() + RETRY_SECONDS
         if fault not in self._warnings:
             self._warnings.add(fault)
-            logger.warning("the store %s %s", self.path, _message(fault, purpose, error, self.path))
+            logger.warning(
+                "the store %s %s", self.path, _describe_fault(fault, purpose, error, self.path)
+            )
 
-    def _renew(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    def _renew_rows(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
         """Protect rows in use from eviction: mark those in the older half as newest.
 
         While the file is less than half full, reading writes nothing.
         """
         # ``used`` counts writes, so the middle of its range approximates the median without a scan.
-        if _bytes_used(connection) < self.max_bytes // 2:
+        if _count_bytes_used(connection) < self.max_bytes // 2:
             return
-        middle = _number(connection, "SELECT (min(used) + max(used)) / 2 FROM kept")
-        for batch in _batches([(digest,) for used, digest, _ in rows if used < middle]):
+        middle = _query_number(connection, "SELECT (min(used) + max(used)) / 2 FROM kept")
+        for batch in _split_batches([(digest,) for used, digest, _ in rows if used < middle]):
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany(
                 "UPDATE kept SET used = (SELECT max(used) FROM kept) + 1 WHERE key = ?", batch
             )
             connection.execute("COMMIT")
 
-    def _evict(self, connection: sqlite3.Connection) -> None:
-        # In a limited number of steps: after its limit was lowered, a file is emptied over many
-        # writes, none of which keeps the lock for long.
-        for _ in range(16):
-            if _bytes_used(connection) <= self.max_bytes:
+    def _evict_oldest(self, connection: sqlite3.Connection) -> None:
+        for _ in range(MAX_EVICTION_STEPS):
+            if _count_bytes_used(connection) <= self.max_bytes:
                 break
             connection.execute(
-                "DELETE FROM kept WHERE used IN (SELECT used FROM kept ORDER BY used LIMIT 64)"
+                "DELETE FROM kept WHERE used IN (SELECT used FROM kept ORDER BY used LIMIT ?)",
+                [ROWS_PER_EVICTION_STEP],
             )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -219,14 +224,14 @@ class Store:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._begin()
+        self._reset()
 
     def __del__(self) -> None:
         if hasattr(self, "_lock"):
             self.close()
 
 
-def store_of(store: str | os.PathLike[str] | Store | None) -> Store | None:
+def open_store(store: str | os.PathLike[str] | Store | None) -> Store | None:
     """Open a path as a store; return a store or None unchanged."""
     return Store(store) if isinstance(store, str | os.PathLike) else store
 
@@ -245,36 +250,37 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_close_all)
 
 
-def digests(kind: str, space: str, keys: Iterable[str]) -> dict[bytes, str]:
+def digest_keys(kind: str, space: str, keys: Iterable[str]) -> dict[bytes, str]:
     """Map a 16-byte digest of (kind, space, key) to each key."""
     # Lengths precede the parts, so that ("ab", "c") and ("a", "bc") differ. Kind and space are
     # hashed once, and that state is copied for each key.
     prefix = blake2b(digest_size=16)
-    for part in (_bytes(kind), _bytes(space)):
+    for part in (_encode_text(kind), _encode_text(space)):
         prefix.update(len(part).to_bytes(8, "little") + part)
     key_of: dict[bytes, str] = {}
     for key in keys:
         whole = prefix.copy()
-        whole.update(_bytes(key))
+        whole.update(_encode_text(key))
         key_of[whole.digest()] = key
     return key_of
 
 
-def seal(digest: bytes, text: str) -> bytes | None:
+def seal_text(digest: bytes, text: str) -> bytes | None:
     """Encode a text with a checksum; None if it is too long to store.
 
     Four bytes of CRC-32, little-endian, over the digest and what follows: one byte, ``p`` for plain
     or ``z`` for zlib; the text in UTF-8, compressed if that is shorter. SQLite has no checksums.
     """
-    plain = _bytes(text)
-    if len(plain) > LARGEST:
+    plain = _encode_text(text)
+    if len(plain) > MAX_TEXT_BYTES:
         return None
-    packed = zlib.compress(plain) if len(plain) >= WORTH else plain
-    body = PACKED + packed if len(packed) < len(plain) else PLAIN + plain
+    body = PLAIN + plain
+    if len(plain) >= MIN_BYTES_TO_COMPRESS:
+        body = min(body, PACKED + zlib.compress(plain), key=len)  # the first of equals
     return zlib.crc32(digest + body).to_bytes(4, "little") + body
 
 
-def unseal(digest: bytes, value: object) -> str | None:
+def unseal_text(digest: bytes, value: object) -> str | None:
     """Decode a sealed text; None if it is damaged or belongs to another digest."""
     if not isinstance(value, bytes) or len(value) < 5:
         return None
@@ -284,13 +290,13 @@ def unseal(digest: bytes, value: object) -> str | None:
     plain = body[1:]
     try:
         if body[:1] == PACKED:
-            plain = zlib.decompressobj().decompress(plain, LARGEST)
+            plain = zlib.decompressobj().decompress(plain, MAX_TEXT_BYTES)
         return plain.decode("utf-8", "surrogatepass")
     except (zlib.error, UnicodeDecodeError):  # damage that the checksum missed
         return None
 
 
-def fault_of(error: Exception) -> StoreFault:
+def classify_fault(error: Exception) -> StoreFault:
     """Classify an SQLite error by its message, since Python 3.10 has no error codes."""
     words = str(error).lower()
     if isinstance(error, UnusableStoreError):
@@ -298,10 +304,12 @@ def fault_of(error: Exception) -> StoreFault:
     if "locked" in words or "busy" in words:
         return "locked"
     temporary = ("readonly", "is full", "disk i/o", "unable to open")
-    return "unwritable" if any(word in words for word in temporary) else "broken"
+    if any(cause in words for cause in temporary):
+        return "unwritable"
+    return "broken"
 
 
-def _message(fault: StoreFault, purpose: Purpose, error: Exception, path: str) -> str:
+def _describe_fault(fault: StoreFault, purpose: Purpose, error: Exception, path: str) -> str:
     if isinstance(error, UnusableStoreError):
         return f"{error}. The run continues without it"
     if fault == "broken":
@@ -316,17 +324,17 @@ def _message(fault: StoreFault, purpose: Purpose, error: Exception, path: str) -
     return f"{effect.format(error)}; trying again every {RETRY_SECONDS:g} s"
 
 
-def _open(path: str) -> sqlite3.Connection:
+def _open_database(path: str) -> sqlite3.Connection:
     """Open a store, made if missing; raises ``sqlite3.Error``."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
             return _connect(path)
         except sqlite3.OperationalError as error:
-            if fault_of(error) == "unwritable" and _is_read_only(path):
+            if classify_fault(error) == "unwritable" and _is_read_only(path):
                 return _connect_to_read(path)
             # SQLite does not wait if two processes create the tables at once.
-            if fault_of(error) != "locked" or time.monotonic() > deadline:
+            if classify_fault(error) != "locked" or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
 
@@ -374,17 +382,17 @@ def _connect(path: str) -> sqlite3.Connection:
 def _is_store(connection: sqlite3.Connection) -> bool:
     """Return True if the file has our tables, False if it is empty and may become a store."""
     # Counted before the id is read: another process may add tables and id between two statements.
-    tables = _number(connection, "SELECT count(*) FROM sqlite_master")
-    application = _number(connection, "PRAGMA application_id")
-    version = _number(connection, "PRAGMA user_version")
-    if application == APPLICATION and version > VERSION:
+    tables = _query_number(connection, "SELECT count(*) FROM sqlite_master")
+    application = _query_number(connection, "PRAGMA application_id")
+    version = _query_number(connection, "PRAGMA user_version")
+    if application == APPLICATION_ID and version > TABLES_VERSION:
         raise UnusableStoreError(
             f"was written by a newer posh-reward (version {version} of its tables, this one "
-            f"reads {VERSION}): update, or use another file"
+            f"reads {TABLES_VERSION}): update, or use another file"
         )
-    if application != APPLICATION and (application or tables):
+    if application != APPLICATION_ID and (application or tables):
         raise UnusableStoreError("is a database of another program: use another file")
-    return application == APPLICATION
+    return application == APPLICATION_ID
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
@@ -395,39 +403,43 @@ def _make_tables(connection: sqlite3.Connection) -> None:
     if not _is_store(connection):  # another process may have been faster
         for statement in TABLES.strip().split(";\n"):
             connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {TABLES_VERSION}")
     connection.execute("COMMIT")
 
 
-def _read(connection: sqlite3.Connection, batch: Sequence[bytes]) -> list[Row]:
+def _select_rows(connection: sqlite3.Connection, batch: Sequence[bytes]) -> list[Row]:
     marks = ",".join("?" * len(batch))
     query = f"SELECT used, key, value FROM kept WHERE key IN ({marks})"  # noqa: S608
     return connection.execute(query, batch).fetchall()
 
 
-def _space(connection: sqlite3.Connection, kind: str, space: str) -> int:
+def _find_space_id(connection: sqlite3.Connection, kind: str, space: str) -> int:
     names = [name.encode("utf-8", "backslashreplace").decode() for name in (kind, space)]
     connection.execute("INSERT OR IGNORE INTO spaces(kind, space) VALUES(?, ?)", names)
     where = "WHERE kind = ? AND space = ?"
-    return _number(connection, f"SELECT id FROM spaces {where}", names)  # noqa: S608
+    return _query_number(connection, f"SELECT id FROM spaces {where}", names)  # noqa: S608
 
 
-def _bytes_used(connection: sqlite3.Connection) -> int:
-    pages = _number(connection, "PRAGMA page_count") - _number(connection, "PRAGMA freelist_count")
-    return pages * _number(connection, "PRAGMA page_size")
+def _count_bytes_used(connection: sqlite3.Connection) -> int:
+    pages = _query_number(connection, "PRAGMA page_count") - _query_number(
+        connection, "PRAGMA freelist_count"
+    )
+    return pages * _query_number(connection, "PRAGMA page_size")
 
 
-def _number(connection: sqlite3.Connection, query: str, values: Sequence[str] = ()) -> int:
+def _query_number(connection: sqlite3.Connection, query: str, values: Sequence[str] = ()) -> int:
     row = connection.execute(query, values).fetchone()
     if row is None or not isinstance(row[0], int):
         raise sqlite3.DatabaseError("malformed: a number is missing")
     return row[0]
 
 
-def _batches(values: Sequence[T]) -> Iterable[Sequence[T]]:
-    return (values[start : start + AT_ONCE] for start in range(0, len(values), AT_ONCE))
+def _split_batches(values: Sequence[T]) -> Iterable[Sequence[T]]:
+    return (
+        values[start : start + ROWS_PER_BATCH] for start in range(0, len(values), ROWS_PER_BATCH)
+    )
 
 
-def _bytes(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")

@@ -10,6 +10,7 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Set
+from itertools import filterfalse
 from reprlib import repr as short
 from typing import Any
 
@@ -17,22 +18,22 @@ from posh_reward.types import Failure, is_missing
 
 MAX_LIST_CHARACTERS = 200_000
 """Longest text that is tried as a list: ten times the longest text that is parsed."""
-OPENING = re.compile(r"\s*(?:[\[{(]|array\()")
-CLOSING = {"[": "]", "{": "}", "(": ")", "a": ")"}
-QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-VALUE = re.compile(
-    rf"np\.str_\(\s*(?P<numpy>{QUOTED})\s*\)|(?P<text>{QUOTED})|(?P<open>['\"])"
+LIST_OPENING = re.compile(r"\s*(?:[\[{(]|array\()")
+CLOSING_BRACKETS = {"[": "]", "{": "}", "(": ")", "a": ")"}
+QUOTED_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+LIST_VALUE = re.compile(
+    rf"np\.str_\(\s*(?P<numpy>{QUOTED_TEXT})\s*\)|(?P<text>{QUOTED_TEXT})|(?P<open>['\"])"
     r"|<NA>|\b(?:np\.nan|nan|NaN|None)\b",
     re.DOTALL,
 )
 """A text, a quote that nothing closes, or a missing value, in the notation of Python and NumPy."""
-DTYPE = re.compile(r",\s{0,80}dtype=\w+\)\Z")
+NUMPY_DTYPE = re.compile(r",\s{0,80}dtype=\w+\)\Z")
 LIKE_A_LIST = re.compile(r"\[[\s\[]*(?:array\(\[?|[({b])?\s*['\"].*\]", re.DOTALL)
 TEXT_KEYS = ("text", "caption")
 """Keys of the text in a cell of Label Studio or a part of a message, and in a caption of COCO."""
 TEXT_TYPES = ("text", "output_text")  # of parts of a message
 MAX_SHOWN_KEYS = 3
-MISSING = Failure("text", "is missing")
+MISSING_TEXT = Failure("text", "is missing")
 
 
 def read_texts(value: object) -> tuple[str, ...] | Failure:
@@ -45,12 +46,12 @@ def read_texts(value: object) -> tuple[str, ...] | Failure:
 
     The detail of a failure continues a sentence that begins with "the reference"; a failure stays.
     """
-    if type(value) is str and OPENING.match(value) is None:  # almost every value
+    if type(value) is str and LIST_OPENING.match(value) is None:  # almost every value
         return (value,)
     if isinstance(value, Failure):
         return value
     try:
-        return _read(value)
+        return _read_value(value)
     except RecursionError:
         return Failure("text", "is nested too deeply")
 
@@ -73,37 +74,42 @@ def has_text(value: object) -> bool:
     return not isinstance(texts, Failure) and any(text.strip() for text in texts)
 
 
-def _read(value: object) -> tuple[str, ...] | Failure:
+def _read_value(value: object) -> tuple[str, ...] | Failure:
     value = plain_value(value)
     if is_missing(value):
-        return MISSING
+        return MISSING_TEXT
     if isinstance(value, str):
         written = read_notation(value)
-        return (str(value),) if written is None else read_texts(written)
+        if written is None:
+            return (str(value),)
+        return read_texts(written)
     if isinstance(value, Mapping):
-        key = _text_key(value)
-        return _mapping(value) if key is None else _read(value[key])
+        return _read_mapping(value)
     if not isinstance(value, list | tuple):
         return Failure("text", f"is not a text but a value of type {type(value).__name__}")
-    items = [item for item in map(plain_value, value) if not _says_nothing(item)]
+    items = list(filterfalse(_says_nothing, map(plain_value, value)))
     if len(items) == 1:
-        return _read(items[0])
+        return _read_value(items[0])
     texts: list[str] = []
     for place, item in enumerate(items, start=1):
-        text = item if isinstance(item, str) else _item(item)
+        text = _read_item(item)
         if isinstance(text, Failure):
             return Failure("text", f"has {short(item)} as item {place}, which {text.detail}")
         texts.append(text)
-    said = [text for text in texts if text.strip()]
-    return tuple(said or texts[:1]) or MISSING
+    not_blank = [text for text in texts if text.strip()]
+    return tuple(not_blank or texts[:1]) or MISSING_TEXT
 
 
-def _item(item: object) -> str | Failure:
+def _read_item(item: object) -> str | Failure:
     """Read an item of several: a text, or what has one text in it."""
-    texts = _read(item)
-    if isinstance(texts, Failure) or len(texts) == 1:
-        return texts if isinstance(texts, Failure) else texts[0]
-    return Failure("text", f"is a list of {len(texts)} texts: pass one list of texts")
+    if isinstance(item, str):
+        return item
+    texts = _read_value(item)
+    if isinstance(texts, Failure):
+        return texts
+    if len(texts) > 1:
+        return Failure("text", f"is a list of {len(texts)} texts: pass one list of texts")
+    return texts[0]
 
 
 def plain_value(value: object) -> object:
@@ -118,20 +124,28 @@ def plain_value(value: object) -> object:
 
 def _says_nothing(item: object) -> bool:
     """Return True for a missing item, and for a part of a message without text: an image."""
-    return is_missing(item) or (
-        isinstance(item, Mapping) and "type" in item and not any(key in item for key in TEXT_KEYS)
-    )
+    if is_missing(item):
+        return True
+    if not isinstance(item, Mapping) or "type" not in item:
+        return False
+    return not any(key in item for key in TEXT_KEYS)
 
 
-def _text_key(value: Mapping[Any, Any]) -> str | None:
+def _find_text_key(value: Mapping[Any, Any]) -> str | None:
     """Return the key of a mapping's only text; None if it has none, or words beside it."""
     keys = [key for key in TEXT_KEYS if key in value]
-    others = (each for key, each in value.items() if key not in keys)
-    words = any(isinstance(each, str) and len(each.split()) > 1 for each in others)
-    return keys[0] if len(keys) == 1 and not words else None
+    if len(keys) != 1:
+        return None
+    for key, other in value.items():
+        if key != keys[0] and isinstance(other, str) and len(other.split()) > 1:
+            return None
+    return keys[0]
 
 
-def _mapping(value: Mapping[object, object]) -> Failure:
+def _read_mapping(value: Mapping[Any, Any]) -> tuple[str, ...] | Failure:
+    text_key = _find_text_key(value)
+    if text_key is not None:
+        return _read_value(value[text_key])
     keys = ", ".join(short(key) for key in list(value)[:MAX_SHOWN_KEYS])
     more = ", ..." if len(value) > MAX_SHOWN_KEYS else ""
     return Failure("text", f"is not a text but a mapping with the keys {keys}{more}: pass its text")
@@ -143,10 +157,10 @@ def read_notation(text: str) -> list[object] | Mapping[str, object] | Failure | 
     ``"['a', \"b's\"]"`` is a list of two, as is NumPy's ``"['a' 'b']"``; ``"[1] A dog."`` and
     ``"[3]"`` are no lists of texts. A list that was cut short when it was written is a failure.
     """
-    if OPENING.match(text) is None or len(text) > MAX_LIST_CHARACTERS:
+    if LIST_OPENING.match(text) is None or len(text) > MAX_LIST_CHARACTERS:
         return None
     text = text.strip()
-    if not text.endswith(CLOSING[text[0]]):
+    if not text.endswith(CLOSING_BRACKETS[text[0]]):
         return None
     for read in (_read_json, _read_python):
         try:
@@ -172,20 +186,22 @@ def _read_json(text: str) -> object:
 def _read_python(text: str) -> object:
     """Read the notation of Python or NumPy; a set is read as a list, in the order written."""
     if text.startswith("array("):
-        text = DTYPE.sub(")", text)[len("array(") : -1]
+        text = NUMPY_DTYPE.sub(")", text)[len("array(") : -1]
     pieces, end = [], 0
-    for match in VALUE.finditer(text):
+    for match in LIST_VALUE.finditer(text):
         if match["open"]:
             raise ValueError("a quote is not closed")
         between = text[end : match.start()]
         # NumPy writes no commas, and Python would make one text of two without them.
         if end and "..." in between:
             between = ", ..., "
-        pieces.append(", " if end and between.isspace() else between)
+        elif end and between.isspace():
+            between = ", "
+        pieces.append(between)
         pieces.append(match["numpy"] or match["text"] or "None")
         end = match.end()
     whole = "".join([*pieces, text[end:]])
-    if whole.startswith("{") and ":" not in VALUE.sub("", text):
+    if whole.startswith("{") and ":" not in LIST_VALUE.sub("", text):
         whole = f"[{whole[1:-1]}]"
     return ast.literal_eval(whole)
 
@@ -204,11 +220,12 @@ def content_text(content: object) -> str | None:
         return content
     if not isinstance(content, list | tuple):
         return None
-    said = [
-        part.get("text") if isinstance(part, Mapping) and part.get("type") in TEXT_TYPES else part
-        for part in content
-    ]
-    texts = [text for text in said if isinstance(text, str)]
+    texts = []
+    for part in content:
+        if isinstance(part, Mapping) and part.get("type") in TEXT_TYPES:
+            part = part.get("text")
+        if isinstance(part, str):
+            texts.append(part)
     return "".join(texts) if texts else None
 
 

@@ -66,7 +66,7 @@ class Failure:
         return self.detail
 
     @property
-    def passing(self) -> bool:
+    def is_transient(self) -> bool:
         """True if a retry may help: the judge is at fault, not the text."""
         return self.kind in ("engine", "error")
 
@@ -95,7 +95,7 @@ Grade = Annotated[float, FieldBounds(LOWEST_GRADE, HIGHEST_GRADE)]
 Count = Annotated[int, FieldBounds(0, 2**31)]
 Share = Annotated[float, FieldBounds(0.0, 1.0)]
 
-CACHED = 8_192
+WORD_CACHE_SIZE = 8_192
 """Size of caches keyed by words: enough for a policy's vocabulary, and bounded because texts can
 contain any number of different numerals."""
 
@@ -261,8 +261,10 @@ class Usage:
 
     def add(self, other: Usage) -> None:
         """Add the work of another, such as one in a worker process."""
-        for name in (each.name for each in fields(self) if each.name != "failures"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for each in fields(self):
+            if each.name != "failures":
+                total = getattr(self, each.name) + getattr(other, each.name)
+                setattr(self, each.name, total)
         self.failures = dict(Counter(self.failures) + Counter(other.failures))
 
 
@@ -306,7 +308,9 @@ class Element:
         if self.image_grade is None:
             return None
         image, reference = self.image_grade.grade, self.image_grade.reference_grade
-        return "image" if image is not None and image > reference else "reference"
+        if image is not None and image > reference:
+            return "image"
+        return "reference"
 
 
 ELEMENTS_OF = {"precision": "generation_elements", "recall": "reference_elements"}
@@ -328,10 +332,17 @@ def score_in_means(value_of: Callable[[str], Any], axis: str) -> float | None:
         axis: name of the score.
     """
     value: float | None = value_of(axis)
-    empty = {each: value_of(each) == 1 and value_of(ELEMENTS_OF[each]) == 0 for each in ELEMENTS_OF}
-    if empty.get(axis) or (axis == "f1" and empty["recall"]):
+    empty = {
+        each: value_of(each) == 1 and value_of(elements) == 0
+        for each, elements in ELEMENTS_OF.items()
+    }
+    if axis != "f1":
+        return None if empty.get(axis) else value
+    if empty["recall"]:
         return None
-    return WORST_SCORE if axis == "f1" and empty["precision"] else value
+    if empty["precision"]:
+        return WORST_SCORE
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,10 +387,12 @@ class Scores:
     def __repr__(self) -> str:
         """``Scores(precision=0.613, recall=0.520, f1=0.563, elements=12, 'A red dog ...')``."""
         if self.failure is not None:
-            return f"Scores(failure={str(self.failure)!r}, {_beginning(self.generation)})"
+            return f"Scores(failure={str(self.failure)!r}, {_quote_beginning(self.generation)})"
         figures = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
         means = ", ".join(f"{name}={x:.3f}" for name, x in figures.items() if x is not None)
-        return f"Scores({means}, elements={len(self.elements)}, {_beginning(self.generation)})"
+        return (
+            f"Scores({means}, elements={len(self.elements)}, {_quote_beginning(self.generation)})"
+        )
 
     @classmethod
     def failed(cls, failure: Failure, signature: str) -> Scores:
@@ -387,8 +400,10 @@ class Scores:
         return cls(None, None, None, signature, failure=failure)
 
 
-def _beginning(text: str, length: int = 32) -> str:
-    return repr(text if len(text) <= length else f"{text[:length]}...")
+def _quote_beginning(text: str, length: int = 32) -> str:
+    if len(text) > length:
+        text = f"{text[:length]}..."
+    return repr(text)
 
 
 def is_missing(text: object) -> bool:

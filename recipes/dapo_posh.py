@@ -23,7 +23,7 @@ import posh_reward.training.extra  # noqa: F401
 from trl import GRPOConfig, ModelConfig, ScriptArguments
 
 from posh_reward import PoshReward
-from posh_reward.datasets.load_dataset import PROMPT, prompt
+from posh_reward.datasets.load_dataset import PAPER_PROMPT, prompt
 from posh_reward.posh.check import NOT_CHECKED
 from posh_reward.posh.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
@@ -63,7 +63,7 @@ class DapoScriptArguments(ShapingSettings, MetricSettings, ScriptArguments):  # 
     dataset_name: str = flag("scenes", "See data/README.md: scenes, amitha/docent, a path.")
     dataset_test_split: str = flag("validation", "Split to evaluate on, if eval_strategy is set.")
     reference_column: str = flag("reference", "The dataset's column of references.")
-    prompt_text: str = flag(PROMPT, "Instruction to the model; by default the paper's.")
+    prompt_text: str = flag(PAPER_PROMPT, "Instruction to the model; by default the paper's.")
     max_pixels: int | None = flag(None, "Shrink larger images; 784 pixels are one token.")
     metric: str | None = flag(None, "Settings file, or published; the flags below override it.")
     check_judge: bool = flag(
@@ -100,7 +100,7 @@ def prepare(
     name: str,
     split: str,
     reference_column: str = "reference",
-    text: str = PROMPT,
+    text: str = PAPER_PROMPT,
     processor: ProcessorMixin | None = None,
 ) -> Dataset:
     """Load the columns image, prompt (a conversation) and reference, which the reward reads."""

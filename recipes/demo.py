@@ -39,7 +39,7 @@ from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import PoshError
 from posh_reward.pages.element_marks import PairCard, page
 from posh_reward.pages.model_plots import INK, PRECISION, RECALL, plain
-from posh_reward.process.child import run as child_run
+from posh_reward.process.child import run_command as child_run
 from posh_reward.process.python import python_module, python_script
 from posh_reward.tables.engine import Columns, TableSettings, score_table
 from posh_reward.tables.standings import Standing, difference, leaderboard, standings

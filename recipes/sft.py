@@ -22,7 +22,7 @@ import posh_reward.training.extra  # noqa: F401
 from transformers import TrainerCallback
 from trl import ModelConfig, ScriptArguments, SFTConfig
 
-from posh_reward.datasets.load_dataset import PROMPT, answer, prompt, with_other_images
+from posh_reward.datasets.load_dataset import PAPER_PROMPT, answer, prompt, with_other_images
 from posh_reward.training.base_model import starting_model
 from posh_reward.training.launch import (
     finish,
@@ -55,7 +55,7 @@ class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
     dataset_name: str = flag("scenes", "See data/README.md: scenes, amitha/docent, a path.")
     dataset_test_split: str = flag("validation", "Split whose loss selects the checkpoint.")
     reference_column: str = flag("reference", "The dataset's column of references.")
-    prompt_text: str = flag(PROMPT, "Instruction to the model; by default the paper's.")
+    prompt_text: str = flag(PAPER_PROMPT, "Instruction to the model; by default the paper's.")
     max_pixels: int | None = flag(None, "Shrink larger images; 784 pixels are one token.")
     watch_grounding: bool = flag(
         False, f"Also evaluate with wrong images: {RIGHT}, {SHUFFLED} and the gap."
@@ -106,7 +106,7 @@ def prepare(
     name: str,
     split: str,
     reference_column: str = "reference",
-    text: str = PROMPT,
+    text: str = PAPER_PROMPT,
     processor: ProcessorMixin | None = None,
 ) -> Dataset:
     """Load the columns image, prompt and completion, the latter two as conversations."""

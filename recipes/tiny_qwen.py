@@ -19,20 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import posh_reward.training.extra  # noqa: F401
-from posh_reward.datasets.load_dataset import PROMPT
+from posh_reward.datasets.load_dataset import PAPER_PROMPT
 from posh_reward.datasets.scenes import (
     COLORS,
     HANDHELD,
     MAX_BIRDS,
     PEOPLE,
     SIZES,
-    SLOTS,
+    SLOTS_PER_SCENE,
     THINGS,
     Scene,
-    alone,
     caption,
-    draw,
-    generate,
+    draw_scene,
+    generate_scenes,
+    isolate_subjects,
 )
 from posh_reward.process.progress import progress_bar
 from posh_reward.training.processors import has_torchvision, image_processor_with
@@ -76,8 +76,8 @@ def make_tokenizer() -> PreTrainedTokenizerBase:
     from transformers import PreTrainedTokenizerFast
     from trl.chat_template_utils import qwen2_5_vl_chat_template
 
-    texts = [caption(scene) for scene in generate("train", CORPUS)]
-    chat = "system\nYou are a helpful assistant.\nuser\nassistant\n" + PROMPT
+    texts = [caption(scene) for scene in generate_scenes("train", CORPUS)]
+    chat = "system\nYou are a helpful assistant.\nuser\nassistant\n" + PAPER_PROMPT
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -186,13 +186,15 @@ def warm_up(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, 3e-3, total_steps=max(steps, SHORTEST)
     )
-    stream = generate("train", steps * batch_size, seed + 1, plain=True)
+    stream = generate_scenes("train", steps * batch_size, seed + 1, plain=True)
     accuracy: dict[str, float] = {}
     for _ in progress_bar(
         "naming what a slot holds", steps, "step", quiet=not steps, iterable=range(steps)
     ):
         batch = list(islice(stream, batch_size))
-        images = processor.image_processor([draw(scene) for scene in batch], return_tensors="pt")
+        images = processor.image_processor(
+            [draw_scene(scene) for scene in batch], return_tensors="pt"
+        )
         features = visual(images["pixel_values"], grid_thw=images["image_grid_thw"]).pooler_output
         # The text model normalises its input, so the probes get it normalised too.
         features = torch.nn.functional.rms_norm(features, (WIDTH,))
@@ -225,8 +227,8 @@ def pretrain(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, 1.5e-3, total_steps=max(steps, SHORTEST), pct_start=0.1, cycle_momentum=False
     )
-    stream = generate("train", steps * batch_size, seed + 1, plain=True)
-    subjects = (single for scene in stream for single in alone(scene))
+    stream = generate_scenes("train", steps * batch_size, seed + 1, plain=True)
+    subjects = (single for scene in stream for single in isolate_subjects(scene))
     last = float("nan")
     for _ in progress_bar(
         "captioning one subject", steps, "step", quiet=not steps, iterable=range(steps)
@@ -246,13 +248,13 @@ def _captioned(processor: ProcessorMixin, batch: list[Scene]) -> BatchFeature:
     texts = [
         f"<|vision_start|><|image_pad|><|vision_end|>{caption(scene)}<|im_end|>" for scene in batch
     ]
-    images = [[draw(scene)] for scene in batch]
+    images = [[draw_scene(scene)] for scene in batch]
     inputs = processor(
         images=images, text=texts, padding=True, padding_side="right", return_tensors="pt"
     )
     labels = inputs["input_ids"].clone()
     labels[inputs["attention_mask"] == 0] = -100  # ignored by the loss
-    labels[:, : SLOTS + 2] = -100  # the image: one token a slot, between two marks
+    labels[:, : SLOTS_PER_SCENE + 2] = -100  # the image: one token a slot, between two marks
     return inputs | {"labels": labels}
 
 

@@ -20,7 +20,7 @@ from random import Random
 
 from posh_reward.audit.reference_audit import audit
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.datasets.scenes import COLORS, HANDHELD, SIZES, Scene, caption, generate
+from posh_reward.datasets.scenes import COLORS, HANDHELD, SIZES, Scene, caption, generate_scenes
 from posh_reward.tables.statistics import bootstrap_mean
 from posh_reward.tables.tables import read_journal
 from posh_reward.training.generation import GenerationSettings
@@ -91,8 +91,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--steps", type=int, default=60)
     flags = parser.parse_args()
-    scenes = [*generate("train", TRAIN, plain=True)]
-    shown = {each.uid: each for each in generate("test", HELD_OUT, plain=True)}
+    scenes = [*generate_scenes("train", TRAIN, plain=True)]
+    shown = {each.uid: each for each in generate_scenes("test", HELD_OUT, plain=True)}
     models = {"before": flags.model}
     for seed in flags.seeds:
         for name, refer in REFERENCES.items():

@@ -16,8 +16,8 @@ from posh_reward import ConfigError, PoSh
 from posh_reward.adapters.completion_results import reward_of
 from posh_reward.cli import UNUSABLE, main
 from posh_reward.models.model import load_model
-from posh_reward.settings import TRUST, check_settings, read_settings, refuse_harm
-from posh_reward.shipped import shipped
+from posh_reward.settings import TRUST_VARIABLE, check_settings, read_settings, validate_safety
+from posh_reward.shipped import shipped_path
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -136,7 +136,7 @@ JUDGES: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(TRUST, raising=False)
+    monkeypatch.delenv(TRUST_VARIABLE, raising=False)
     monkeypatch.setenv("POSH_JUDGE_API_KEY", "sk-secret")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sk-secret")
@@ -205,9 +205,9 @@ def test_a_key_goes_where_its_owner_sends_it(monkeypatch: pytest.MonkeyPatch) ->
         load_model(str(theirs))
     for remote in ("http://127.0.0.1@evil.example", "http://localhost.evil.example", "//["):
         with pytest.raises(ConfigError, match="it sends the key"):
-            refuse_harm({"base_urls": ["http://localhost:1", remote]}, "judge.yaml")
+            validate_safety({"base_urls": ["http://localhost:1", remote]}, "judge.yaml")
     with pytest.raises(ConfigError, match="it sends the key"):
-        refuse_harm({"judge": "https://evil.example"}, "metric.yaml")
+        validate_safety({"judge": "https://evil.example"}, "metric.yaml")
     assert "evil" in repr(load_model(SERVER)), "made in Python"
 
 
@@ -217,7 +217,7 @@ def test_who_trusts_a_file_gets_what_it_says(capsys: pytest.CaptureFixture[str])
     try:
         assert main(command) != 0
     finally:
-        assert os.environ.pop(TRUST) == "1"
+        assert os.environ.pop(TRUST_VARIABLE) == "1"
     assert Path("pwned").exists(), "the script ran as an interpreter"
     assert "trust" not in capsys.readouterr().err
 
@@ -254,7 +254,7 @@ def test_a_strangers_recipe_only_sets_numbers_and_names(setting: str) -> None:
 
 def test_files_that_only_have_data_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that ship; a launcher's, and a reward's that a trainer's settings name."""
-    files = [path for path in shipped("configs").rglob("*.yaml") if path.name != "node.yaml"]
+    files = [path for path in shipped_path("configs").rglob("*.yaml") if path.name != "node.yaml"]
     assert len(files) > 10
     for path in files:
         read_settings(path)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward import store
-from posh_reward.store import SMALLEST, Store
+from posh_reward.store import MIN_STORE_BYTES, Store
 from tests.processes import start
 from tests.stores import items, value_of
 
@@ -358,8 +358,10 @@ def test_a_locked_file_costs_answers_not_the_run(
 
 
 def test_the_bound_holds_and_what_is_used_stays(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "WORTH", 10**9)  # packing would take most of the time
-    kept = Store(path, SMALLEST)
+    monkeypatch.setattr(
+        store, "MIN_BYTES_TO_COMPRESS", 10**9
+    )  # packing would take most of the time
+    kept = Store(path, MIN_STORE_BYTES)
     dear = items(20, "dear", 2000)
     kept.put("graph", "a", dear)
     most = 0
@@ -367,7 +369,7 @@ def test_the_bound_holds_and_what_is_used_stays(path: str, monkeypatch: pytest.M
         kept.put("verdict", "a", items(32, f"{i}.", 16_000))
         assert kept.get("graph", "a", list(dear)) == dear
         most = max(most, on_disk(path))
-    assert SMALLEST / 2 < most <= SMALLEST * 1.5
+    assert MIN_STORE_BYTES / 2 < most <= MIN_STORE_BYTES * 1.5
     assert kept.get("verdict", "a", list(items(32, "0."))) == {}
     assert len(kept.get("verdict", "a", list(items(32, "79.")))) == 32
     check_sound(path)

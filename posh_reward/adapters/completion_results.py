@@ -18,7 +18,7 @@ from posh_reward.metrics.metric import MetricResult
 from posh_reward.reward.instance import make_reward, settings_reward
 from posh_reward.reward.trl import MetricReward, figure_columns
 from posh_reward.serve.window import BatchWindow
-from posh_reward.settings import ENDINGS, check_settings, read_settings
+from posh_reward.settings import SETTINGS_SUFFIXES, check_settings, read_settings
 from posh_reward.types import WORST_SCORE, Failure
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def reward_of(which: AnyReward | str | None = None) -> AnyReward:
 
 
 def _reward_named(name: str) -> Any:
-    if name.endswith(ENDINGS):
+    if name.endswith(SETTINGS_SUFFIXES):
         settings = read_settings(Path(name), "the reward's settings")
         return make_reward(**check_settings(make_reward, settings, f"reward ({name})"))
     module, _, attribute = name.partition(":")
@@ -138,7 +138,7 @@ def results(
     """
     scores = reward.scores(*reward.batch(completions, columns, raw=raw))
     for _ in range(tries - 1):
-        again = [i for i, s in enumerate(scores) if s.failure and s.failure.passing]
+        again = [i for i, s in enumerate(scores) if s.failure and s.failure.is_transient]
         if not again:
             break
         time.sleep(PAUSE)

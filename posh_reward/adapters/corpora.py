@@ -80,7 +80,7 @@ class ScoreRows:
 
     def _note_failures(self, failures: Sequence[Failure | None]) -> None:
         for failure in failures:
-            lost = failure is not None and failure.passing
+            lost = failure is not None and failure.is_transient
             self._failed = self._failed + 1 if lost else 0
             if self._failed >= self._most_failed:
                 raise JudgeError(

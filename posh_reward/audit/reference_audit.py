@@ -17,7 +17,7 @@ from posh_reward.embedded.english.wordnet import is_english, wordnet
 from posh_reward.graph.reader import Reader
 from posh_reward.markup import find_markup
 from posh_reward.pages.html import render
-from posh_reward.settings import brief, brief_list
+from posh_reward.settings import shorten, shorten_list
 from posh_reward.text_values import is_placeholder
 from posh_reward.types import Description, Entity, Failure
 from posh_reward.words import DEPICTION, LIGHT, PLACES, find_words
@@ -137,7 +137,7 @@ class Audit:
             f"{median(rates):.0f} per 100 words"
         )
         if self.silent:
-            rows = brief_list(row + 1 for row in self.silent)
+            rows = shorten_list(row + 1 for row in self.silent)
             yield f"without a text: {len(self.silent):,} (rows {rows})"
         yield from (f"{kind}: {count:,}" for kind, count in sorted(self.counts.items()))
         yield from map(str, self.omissions)
@@ -175,7 +175,7 @@ def _alone(reference: Reference, typical: float) -> Iterator[tuple[str, str]]:
     if reference.details < TERSE * typical:
         yield "terse", f"{reference.details} details; the median is {typical:g}"
     if sign := find_markup(text):
-        yield "markup", f"has {brief(sign)}, which a model would learn to write"
+        yield "markup", f"has {shorten(sign)}, which a model would learn to write"
     lines = [line for line in text.splitlines() if line.strip()]
     bullets = sum(bool(BULLET.match(line)) for line in lines)
     claims = min(2 * (attributes + said), attributes + relations)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
-from posh_reward.errors import JudgeError, PoshError, safe, shortened
+from posh_reward.errors import JudgeError, PoshError, cut_middle, escape_controls
 from posh_reward.process.python import SAFE_PATH
 
 OK = 0
@@ -102,15 +102,15 @@ class CommandParser(argparse.ArgumentParser):
         """Refuse an unknown flag where its command is known, with the most similar flag."""
         flags, unknown = super().parse_known_args(*args, **options)
         if unknown:
-            from posh_reward.settings import guess
+            from posh_reward.settings import suggest_name
 
             first = next((each for each in unknown if each.startswith("-")), unknown[0])
-            hint = guess(first.partition("=")[0], self._option_string_actions)
+            hint = suggest_name(first.partition("=")[0], self._option_string_actions)
             self.error(f"unknown argument {first}{hint}")
         return flags, unknown
 
     def error(self, message: str) -> NoReturn:
-        text = shortened(safe(message), LONGEST_MESSAGE)
+        text = cut_middle(escape_controls(message), LONGEST_MESSAGE)
         self.exit(UNUSABLE, f"{self.prog}: {text} (flags: {self.prog} --help)\n")
 
 
@@ -186,7 +186,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 def _fail(why: str, status: int) -> int:
     with suppress(OSError):  # standard error may be closed, too
-        print(f"posh-reward: {shortened(safe(why), LONGEST_MESSAGE)}", file=sys.stderr)
+        print(f"posh-reward: {cut_middle(escape_controls(why), LONGEST_MESSAGE)}", file=sys.stderr)
     return status
 
 

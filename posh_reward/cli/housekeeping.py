@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 from posh_reward.cli import OK, UNUSABLE, options
-from posh_reward.errors import safe
+from posh_reward.errors import escape_controls
 from posh_reward.shipped import FOLDERS, copy_to
 
 FETCH = """\
@@ -68,11 +68,11 @@ def fetch(flags: argparse.Namespace) -> int:
     for asset, state in fetch_all(assets, dry_run=flags.check):
         complete &= state in ("here", "fetched")
         words = state if state in STATES else f"failed: {state}"
-        print(safe(f"{asset}: {words}"), file=sys.stderr, flush=True)
+        print(escape_controls(f"{asset}: {words}"), file=sys.stderr, flush=True)
     check_data(flags.config, flags.recipe_flags)
     if complete and not flags.check:
         for line in prepare_data(flags.config, flags.recipe_flags):
-            print(safe(line), file=sys.stderr, flush=True)
+            print(escape_controls(line), file=sys.stderr, flush=True)
     if not assets:
         print("nothing to fetch: everything is local or ships with the package", file=sys.stderr)
     elif complete:
@@ -117,11 +117,11 @@ def doctor(flags: argparse.Namespace) -> int:
         climbed = climb(flags.config, more, flags.first_hour, flags.processes, flags.timeout)
         for rung in climbed:
             failed += rung.status != "ran"
-            print(safe(str(rung)), flush=True)
+            print(escape_controls(str(rung)), flush=True)
         return UNUSABLE if failed else OK
     for check in diagnose(flags.config, more, place, flags.timeout or SECONDS):
         failed += check.state == "FAILED"
-        print(safe(str(check)), flush=True)
+        print(escape_controls(str(check)), flush=True)
     if failed:
         print(f"{failed} of the above would stop the run", file=sys.stderr)
     return UNUSABLE if failed else OK

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import INCOMPLETE, OK, options
-from posh_reward.errors import InputError, safe
+from posh_reward.errors import InputError, escape_controls
 
 if TYPE_CHECKING:
     from posh_reward.distill.judge_runs import JudgeChoice, ScoredPair
@@ -111,7 +111,7 @@ def compare(flags: argparse.Namespace) -> int:
     )
     runs = run_judges(choices, pairs, settings)
     report = judge_report(runs, pairs, resamples=flags.resamples, quiet=flags.quiet)
-    options.show_figures(flags, as_json(report), safe(terminal_text(report)))
+    options.show_figures(flags, as_json(report), escape_controls(terminal_text(report)))
     return INCOMPLETE if any(line.pair_failures for line in report.lines) else OK
 
 
@@ -144,7 +144,7 @@ def collect(flags: argparse.Namespace) -> int:
         perturbations=flags.perturbed, seed=flags.seed,
     )  # fmt: skip
     if not flags.quiet:
-        print(safe(question_set.listing(questions)), file=sys.stderr)
+        print(escape_controls(question_set.listing(questions)), file=sys.stderr)
     return OK
 
 

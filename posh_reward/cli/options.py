@@ -12,11 +12,11 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import EXITS, OK, HelpFormatter
-from posh_reward.datasets.image_files import path_exists
+from posh_reward.datasets.images import path_exists
 from posh_reward.errors import InputError
 from posh_reward.posh.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.process.locks import whole_file
-from posh_reward.settings import brief, brief_list, trust_settings
+from posh_reward.settings import shorten, shorten_list, trust_settings
 from posh_reward.tables import tables
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def check_alike(origins: Origins, *, allowed: bool) -> None:
             f"the models were not described or scored alike ({'; '.join(differences)}): do so with "
             "the same settings, or add --allow-differences"
         )
-    for line in (*differences, *origins.unchecked(), *origins.twins(), *origins.gaps()):
+    for line in (*differences, *origins.unchecked(), *origins.find_twins(), *origins.gaps()):
         print(f"warning: {line}", file=sys.stderr)
 
 
@@ -201,7 +201,8 @@ def check_shared_ids(ids: ItemIds, model: str, *, allowed: bool) -> None:
     """Refuse to compare models that have no ids in common; warn if some ids are not shared."""
     if (others := ids.apart_from(model)) and not allowed:
         raise InputError(
-            f"{brief_list(others)} and {brief(model)} have no id in common, so their differences "
+            f"{shorten_list(others)} and {shorten(model)} have no id in common, so their "
+            "differences "
             "are unknown: give the same ids to `posh-reward score` (--id COLUMN), or add "
             "--allow-differences"
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from posh_reward.cli import INCOMPLETE, OK, options
-from posh_reward.errors import InputError, MissingDependencyError, install, on_one_line
+from posh_reward.errors import InputError, MissingDependencyError, install_command, on_one_line
 
 if TYPE_CHECKING:
     from posh_reward.study.packets.rater_answers import AnswerCollection
@@ -130,7 +130,7 @@ def serve(flags: argparse.Namespace) -> int:
         from posh_reward.serve.hosts import address_of
         from posh_reward.serve.study_app import read_tokens, study_app
     except ImportError:
-        why = f"`packets serve` needs a server: {install('serve')}"
+        why = f"`packets serve` needs a server: {install_command('serve')}"
         raise MissingDependencyError(why) from None
     from posh_reward.cli.serve_command import server_of, server_socket
     from posh_reward.study.packets.make import read_key

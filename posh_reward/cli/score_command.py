@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from posh_reward.cli import INCOMPLETE, OK, options
 from posh_reward.errors import InputError
-from posh_reward.settings import UNCHECKED
+from posh_reward.settings import UNCHECKED_VARIABLE
 
 if TYPE_CHECKING:
     from posh_reward.pages.report_page import ReportContents
@@ -78,7 +78,7 @@ def add_explain(command: argparse.ArgumentParser) -> None:
 
 def score(flags: argparse.Namespace) -> int:
     if flags.unchecked:
-        os.environ[UNCHECKED] = "1"  # also for a served model's own check
+        os.environ[UNCHECKED_VARIABLE] = "1"  # also for a served model's own check
     texts = {"generation": flags.generation, "reference": flags.reference}
     settings = options.table_settings(flags, texts)
     if flags.clean:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.cli import OK, options
-from posh_reward.errors import InputError, MissingDependencyError, install
+from posh_reward.errors import InputError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     import uvicorn
@@ -52,7 +52,7 @@ def add_serve(command: argparse.ArgumentParser) -> None:
 def serve(flags: argparse.Namespace) -> int:
     for name in ("fastapi_offline", "prometheus_client", "uvicorn"):
         if find_spec(name) is None:
-            raise MissingDependencyError(f"serve needs {name}: {install('serve')}")
+            raise MissingDependencyError(f"serve needs {name}: {install_command('serve')}")
     from posh_reward.models.server.server_http import read_key
     from posh_reward.serve.app import create_app
     from posh_reward.serve.client import KEY

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.datasets.image_files import check_depth, decoding_error, open_image
-from posh_reward.errors import ConfigError, InputError, MissingDependencyError, install, on_one_line
-from posh_reward.settings import brief, brief_list, guess
+from posh_reward.datasets.images import find_defect
+from posh_reward.errors import (
+    ConfigError,
+    InputError,
+    MissingDependencyError,
+    install_command,
+    on_one_line,
+)
+from posh_reward.settings import shorten, shorten_list, suggest_name
 from posh_reward.text_values import has_text, read_text
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-PROMPT = (
+PAPER_PROMPT = (
     "Generate a detailed description of this painting, avoiding interpretation and focusing on "
     "only its visual elements."
 )
@@ -31,15 +37,19 @@ PROMPT = (
 
 logger = logging.getLogger(__name__)
 
-COLUMNS = ("uuid", "image", "reference")
-REFERENCE_COLUMN = (
+DATASET_COLUMNS = ("uuid", "image", "reference")
+REFERENCE_COLUMN_REMEDY = (
     "name its column of references: load_images(..., reference_column=...), or a recipe's "
     "--reference_column, generate.py's --reference, otherwise --dataset-reference"
 )
-EXAMPLES = 5  # broken images named in an error
-OTHER_NAME = {"val": "validation", "validation": "val"}
+MAX_BROKEN_IMAGES_NAMED = 5  # in an error
+OTHER_SPLIT_NAMES = {"val": "validation", "validation": "val"}
 """Two names of one split: DOCENT has ``val``, others ``validation``."""
-FILES = {".csv": "csv", ".json": "json", ".jsonl": "json"}  # a file of another type is Parquet
+FORMAT_BY_SUFFIX = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+}  # a file of another type is Parquet
 
 Messages = list[dict[str, str]]
 
@@ -76,7 +86,7 @@ def scene_options(name: str) -> SceneOptions:
     return SceneOptions(**options)
 
 
-def prompt(text: str = PROMPT) -> Messages:
+def prompt(text: str = PAPER_PROMPT) -> Messages:
     """Return an instruction, by default the paper's, as a conversation.
 
     Trainers put the image before the text.
@@ -92,10 +102,13 @@ def prompt(text: str = PROMPT) -> Messages:
 def answer(reference: object) -> Messages:
     """Return a description as the assistant's turn."""
     text = read_text(reference)
-    if isinstance(text, Failure) or not text.strip():
-        why = f" ({text.about('it')})" if isinstance(text, Failure) else ""
+    reason = ""
+    if isinstance(text, Failure):
+        reason = f" ({text.about('it')})"
+        text = ""
+    if not text.strip():
         raise InputError(
-            f"a reference is {brief(reference)}{why}: SFT learns one text for each image, so "
+            f"a reference is {shorten(reference)}{reason}: SFT learns one text for each image, so "
             "remove or complete such rows"
         )
     return [{"role": "assistant", "content": text}]
@@ -108,7 +121,8 @@ def with_other_images(dataset: Dataset) -> Dataset:
     """
     others = dataset.select_columns([name for name in dataset.column_names if name != "image"])
     rows = len(dataset)
-    moved = others.select([(row - 1) % rows for row in range(rows)])[:]
+    previous = [(row - 1) % rows for row in range(rows)]
+    moved = others.select(previous)[:]
     result = dataset.select_columns(["image"])
     for name, values in moved.items():
         result = result.add_column(name, values)
@@ -154,18 +168,20 @@ def _lacks_images(dataset: Dataset) -> bool:
     import pyarrow.compute as pc
 
     stored = dataset.data.column("image")
-    content, path = (pc.is_null(pc.struct_field(stored, name)) for name in ("bytes", "path"))
-    return bool(pc.any(pc.and_(content, path)).as_py())
+    no_content = pc.is_null(pc.struct_field(stored, "bytes"))
+    no_path = pc.is_null(pc.struct_field(stored, "path"))
+    return bool(pc.any(pc.and_(no_content, no_path)).as_py())
 
 
 def open_images(name: str, split: str, reference_column: str = "reference") -> Dataset:
     """Load one split as ``load_images`` does, without looking at its images."""
     _require_datasets()
     if is_drawn(name):
-        return _draw(scene_options(name), split)
+        return _draw_scenes(scene_options(name), split)
     dataset = _with_columns(open_split(name, split), name, split, reference_column)
     # SFT would learn to say nothing from an empty reference, and DAPO gets no reward.
-    if empty := [row for row, each in enumerate(dataset["reference"]) if not has_text(each)]:
+    empty = [row for row, text in enumerate(dataset["reference"]) if not has_text(text)]
+    if empty:
         logger.warning(
             "%r, split %r has %d of %d references that are empty, the first for %s: remove these "
             "rows", name, split, len(empty), len(dataset), dataset["uuid"][empty[0]],
@@ -208,7 +224,7 @@ def _require_datasets() -> None:
     if find_spec("datasets") is None:
         raise MissingDependencyError(
             "loading images needs packages: pip install datasets pillow, or, for training, "
-            f"{install('train')}"
+            f"{install_command('train')}"
         )
 
 
@@ -218,16 +234,21 @@ def _drawn_split(split: str) -> Any:
     return existing_split(split, SPLITS, "scenes")
 
 
-def _draw(options: SceneOptions, split: str) -> Dataset:
+def _draw_scenes(options: SceneOptions, split: str) -> Dataset:
     from datasets import Dataset, Features, Image, Value
 
     from posh_reward.datasets.scenes import scene_rows
 
     part = _drawn_split(split)
-    count = options.train if part == "train" else options.heldout
-    plain, uneven = bool(options.plain), bool(options.uneven)
     rows = list(
-        scene_rows(part, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale)
+        scene_rows(
+            part,
+            options.train if part == "train" else options.heldout,
+            seed=options.seed,
+            plain=bool(options.plain),
+            uneven=bool(options.uneven),
+            scale=options.scale,
+        )
     )
     features = Features({"uuid": Value("string"), "image": Image(), "reference": Value("string")})
     columns = {name: [row[name] for row in rows] for name in features}
@@ -241,11 +262,13 @@ def _with_columns(dataset: Dataset, name: str, split: str, reference_column: str
     """Select the three columns, with images decoded on access."""
     from datasets import Image
 
-    for column in ("image", reference_column):
+    remedies = [("image", "rename its column of images")]
+    remedies.append((reference_column, REFERENCE_COLUMN_REMEDY))
+    for column, remedy in remedies:
         if column not in dataset.column_names:
             raise ConfigError(
-                f"{name!r} has no column {column!r} (it has {brief_list(dataset.column_names)}): "
-                + ("rename its column of images" if column == "image" else REFERENCE_COLUMN)
+                f"{name!r} has no column {column!r} (it has {shorten_list(dataset.column_names)}): "
+                + remedy
             )
     if reference_column != "reference":
         others = [other for other in dataset.column_names if other != "reference"]
@@ -255,7 +278,7 @@ def _with_columns(dataset: Dataset, name: str, split: str, reference_column: str
         split = "validation" if split == "val" else split
         uuids = [f"{split}-{row:05d}" for row in range(len(dataset))]
         dataset = dataset.add_column("uuid", uuids)
-    dataset = dataset.select_columns(list(COLUMNS))
+    dataset = dataset.select_columns(list(DATASET_COLUMNS))
     if not isinstance(dataset.features["image"], Image):
         dataset = dataset.cast_column("image", Image())
     return dataset
@@ -273,22 +296,27 @@ def check_columns(
     contents = [(reference_column, "texts, or lists of texts"), (image_column, "images")]
     for column, content in contents:
         kind = dataset.features.get(column)
-        inner = getattr(kind, "feature", kind)  # of a list
-        if kind is None or (content == "images" and isinstance(inner, Image | dict | Features)):
+        if kind is None:
             continue
-        dtypes = ["string", "large_string"] + (["binary"] if content == "images" else [])
-        if not (isinstance(inner, Value) and inner.dtype in dtypes):
-            dtype = getattr(inner, "dtype", type(inner).__name__)
-            if isinstance(inner, dict) and {"role", "content"} <= inner.keys():
-                raise ConfigError(
-                    f"{name!r}: the column {column!r} holds conversations, not {content}: take "
-                    f"their last message, as with dataset.map(lambda row: "
-                    f"{{{column!r}: row[{column!r}][-1]['content']}})"
-                )
+        kind = getattr(kind, "feature", kind)  # of a list's items
+        dtypes = ["string", "large_string"]
+        if content == "images":
+            if isinstance(kind, Image | dict | Features):
+                continue
+            dtypes.append("binary")
+        if isinstance(kind, Value) and kind.dtype in dtypes:
+            continue
+        if isinstance(kind, dict) and {"role", "content"} <= kind.keys():
             raise ConfigError(
-                f"{name!r}: the column {column!r} holds {dtype}, not {content}: use another "
-                "column, or convert this one"
+                f"{name!r}: the column {column!r} holds conversations, not {content}: take "
+                f"their last message, as with dataset.map(lambda row: "
+                f"{{{column!r}: row[{column!r}][-1]['content']}})"
             )
+        dtype = getattr(kind, "dtype", type(kind).__name__)
+        raise ConfigError(
+            f"{name!r}: the column {column!r} holds {dtype}, not {content}: use another "
+            "column, or convert this one"
+        )
 
 
 # Broken images.
@@ -299,39 +327,22 @@ def without_broken(dataset: Dataset, where: str, *, skip_broken: bool) -> Datase
     from datasets import Image
 
     stored = dataset.select_columns(["image"]).cast_column("image", Image(decode=False))
-    reasons = [why_broken(item["image"]) for item in stored]
-    broken = [row for row, why in enumerate(reasons) if why is not None]
+    reasons = [find_defect(item["image"]) for item in stored]
+    broken = [row for row, reason in enumerate(reasons) if reason is not None]
     if not broken:
         return dataset
-    if not skip_broken:
-        uuids = dataset["uuid"] if "uuid" in dataset.column_names else range(len(dataset))
-        examples = ", ".join(f"{uuids[row]} ({reasons[row]})" for row in broken[:EXAMPLES])
-        more = f" and {len(broken) - EXAMPLES} more" if len(broken) > EXAMPLES else ""
-        raise InputError(
-            f"{where} has {len(broken)} of {len(dataset)} images that cannot be read: {examples}"
-            f"{more}; repair or remove these rows, or save the others for a recipe with "
-            "load_images(..., skip_broken=True).save_to_disk(folder)"
-        )
-    return dataset.select([row for row, why in enumerate(reasons) if why is None])
-
-
-def source_of(stored: Mapping[str, Any] | None) -> Any:
-    """Return the content or path of a stored image, or nothing."""
-    return stored and (stored["bytes"] or stored["path"])
-
-
-def why_broken(stored: Mapping[str, Any] | None) -> str | None:
-    """Return the reason why a stored image cannot be decoded, if it cannot."""
-    if not source_of(stored):
-        return "there is none"
-    try:
-        with open_image(source_of(stored)) as image:
-            image.draft("RGB", (64, 64))  # reads a JPEG to its end, but decodes it small: fast
-            image.load()
-            check_depth(image)
-    except Exception as error:  # decoders raise many types of error
-        return decoding_error(error)
-    return None
+    if skip_broken:
+        return dataset.select([row for row, reason in enumerate(reasons) if reason is None])
+    uuids = dataset["uuid"] if "uuid" in dataset.column_names else range(len(dataset))
+    named = broken[:MAX_BROKEN_IMAGES_NAMED]
+    examples = ", ".join(f"{uuids[row]} ({reasons[row]})" for row in named)
+    if len(broken) > len(named):
+        examples += f" and {len(broken) - len(named)} more"
+    raise InputError(
+        f"{where} has {len(broken)} of {len(dataset)} images that cannot be read: {examples}; "
+        "repair or remove these rows, or save the others for a recipe with "
+        "load_images(..., skip_broken=True).save_to_disk(folder)"
+    )
 
 
 # Splits of a path or of the hub, with all their columns.
@@ -342,8 +353,8 @@ def existing_split(split: str, names: Collection[str], where: str) -> str:
     parts = []
     for part in split.split("+"):
         name, bracket, rows = part.partition("[")
-        known = next((each for each in (name, OTHER_NAME.get(name)) if each in names), None)
-        if known is None:
+        known = name if name in names else OTHER_SPLIT_NAMES.get(name)
+        if known is None or known not in names:
             raise ConfigError(
                 f"{where} has no split {name!r}: use one of {', '.join(names)} (--split; in a "
                 "recipe --dataset_train_split or --dataset_test_split)"
@@ -361,7 +372,7 @@ def open_split(name: str, split: str) -> Dataset:
     local = path.exists()
     if not local:
         check_name_of_hub(name)
-        if "/" not in name and (near := guess(name.partition(":")[0], ["scenes"])):
+        if "/" not in name and (near := suggest_name(name.partition(":")[0], ["scenes"])):
             raise ConfigError(f"there is no dataset {name!r}{near}")
     try:
         if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
@@ -369,7 +380,9 @@ def open_split(name: str, split: str) -> Dataset:
             if not isinstance(saved, DatasetDict):
                 return saved
             return saved[existing_split(split, saved, repr(name))]
-        return _read_file(path, split) if path.is_file() else _prepared(name, split)
+        if path.is_file():
+            return _read_file(path, split)
+        return _prepare_split(name, split)
     except ConfigError:
         raise
     except (OSError, ValueError, RuntimeError, DatasetsError) as error:
@@ -390,7 +403,7 @@ def open_split(name: str, split: str) -> Dataset:
         raise ConfigError(f"cannot read {name!r}, split {split!r}: {reason}; {remedy}") from error
 
 
-def _prepared(name: str, split: str) -> Dataset:
+def _prepare_split(name: str, split: str) -> Dataset:
     """Load a split of a folder, or of a dataset on the hub, from the cache that is made first."""
     from datasets import load_dataset_builder
 
@@ -405,7 +418,7 @@ def _prepared(name: str, split: str) -> Dataset:
 def _read_file(path: Path, split: str) -> Dataset:
     from datasets import load_dataset
 
-    kind = FILES.get(path.suffix.lower(), "parquet")
+    kind = FORMAT_BY_SUFFIX.get(path.suffix.lower(), "parquet")
     rows = load_dataset(kind, data_files={split: str(path)}, split=split)
     dtype = getattr(rows.features.get("image"), "dtype", None)
     if kind == "parquet" or dtype not in ("string", "large_string"):
@@ -428,8 +441,11 @@ def check_name_of_hub(name: str) -> None:
     first, slash, _ = name.partition("/")
     folder_exists = bool(slash) and Path(first).is_dir()
     is_path = name.count("/") > 1 or name.startswith((".", "/", "~", "\\"))
-    if folder_exists or is_path or name.lower().endswith((*FILES, ".parquet")):
-        why = f", though there is a folder {first!r}" if folder_exists and first != "." else ""
+    if folder_exists or is_path or name.lower().endswith((*FORMAT_BY_SUFFIX, ".parquet")):
+        hint = ""
+        if folder_exists and first != ".":
+            hint = f", though there is a folder {first!r}"
         raise ConfigError(
-            f"there is no file or folder {name!r}{why}: check the path, or first run what writes it"
+            f"there is no file or folder {name!r}{hint}: check the path, or first run what "
+            "writes it"
         )

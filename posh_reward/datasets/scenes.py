@@ -2,7 +2,7 @@
 
 A scene has three slots from left to right; two or three contain a person or an object. A hash of
 the content determines the split, so splits never overlap, whatever the seed or the count.
-``draw`` paints a scene, ``caption`` describes it as a museum would.
+``draw_scene`` paints a scene, ``caption`` describes it as a museum would.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import random
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +19,7 @@ from posh_reward.errors import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-SLOTS = 3
+SLOTS_PER_SCENE = 3
 COLORS = ("red", "blue", "green", "yellow", "white", "black")
 GARMENTS = {"woman": "dress", "man": "coat", "girl": "dress", "boy": "shirt"}
 """Garment of each person."""
@@ -38,12 +38,18 @@ BACKDROPS = ("house", "tree")  # large enough to stand in front of
 SIZES = ("small", "large")
 MAX_BIRDS = 3
 
+# Shares of subjects, by which contents are drawn.
+PERSON_SHARE = 0.45  # of the subjects besides the one that is always a person
+HELD_SHARE = 0.65  # of people, with an object in their hands
+HAT_SHARE = 0.35  # of people in scenes that are not plain
+BACKDROP_SHARE = 0.5  # of people with free hands in scenes that are not plain
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A person or an object in one slot.
 
-    Its ``repr`` determines the split (``split_of``), so no field may be renamed.
+    Its ``repr`` determines the split (``assign_split``), so no field may be renamed.
     """
 
     noun: str
@@ -58,7 +64,7 @@ class Subject:
     behind_color: str | None = None
 
     @property
-    def person(self) -> bool:
+    def is_person(self) -> bool:
         """True for a human figure."""
         return self.noun in GARMENTS
 
@@ -78,28 +84,34 @@ class Scene:
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
-WORDS = (20, 38)  # fewest and most words of a reference
+MIN_REFERENCE_WORDS, MAX_REFERENCE_WORDS = 20, 38
 
 
-def _person(rng: random.Random, plain: bool) -> Subject:
+def _sample_if(wanted: bool, options: Sequence[str], rng: random.Random) -> str | None:
+    return rng.choice(options) if wanted else None
+
+
+def _sample_person(rng: random.Random, plain: bool) -> Subject:
+    # The order of the draws is part of a seed's meaning.
     color = rng.choice(COLORS)
-    item = rng.choice(HANDHELD) if rng.random() < 0.65 else None
-    hatted = not plain and rng.random() < 0.35
+    item = _sample_if(rng.random() < HELD_SHARE, HANDHELD, rng)
+    hatted = not plain and rng.random() < HAT_SHARE
     others = [other for other in COLORS if other != color]
-    behind = rng.choice(BACKDROPS) if not (plain or item) and rng.random() < 0.5 else None
+    has_backdrop = not (plain or item) and rng.random() < BACKDROP_SHARE
+    behind = _sample_if(has_backdrop, BACKDROPS, rng)
     return Subject(
         noun=rng.choice(PEOPLE),
         color=color,
-        pose=None if plain else rng.choice(POSES),
-        hat=rng.choice(others) if hatted else None,
+        pose=_sample_if(not plain, POSES, rng),
+        hat=_sample_if(hatted, others, rng),
         held=item,
-        held_color=rng.choice(others) if item else None,
+        held_color=_sample_if(item is not None, others, rng),
         behind=behind,
         behind_color=rng.choice(THINGS[behind]) if behind else None,
     )
 
 
-def _thing(rng: random.Random) -> Subject:
+def _sample_object(rng: random.Random) -> Subject:
     noun = rng.choice(tuple(THINGS))
     color = rng.choice(THINGS[noun])
     if noun == "bird":
@@ -107,24 +119,32 @@ def _thing(rng: random.Random) -> Subject:
     return Subject(noun=noun, color=color, size=rng.choice(SIZES))
 
 
-def _slots(rng: random.Random, plain: bool) -> Slots:
+def _sample_slots(rng: random.Random, plain: bool) -> Slots:
     """Draw two or three subjects, at least one of them a person."""
-    places = sorted(rng.sample(range(SLOTS), rng.choice((2, 3, 3))))
+    places = sorted(rng.sample(range(SLOTS_PER_SCENE), rng.choice((2, 3, 3))))
     figure = rng.choice(places)
-    slots: list[Subject | None] = [None] * SLOTS
+    slots: list[Subject | None] = [None] * SLOTS_PER_SCENE
     for slot in places:
-        human = slot == figure or rng.random() < 0.45
-        slots[slot] = _person(rng, plain) if human else _thing(rng)
+        if slot == figure or rng.random() < PERSON_SHARE:
+            slots[slot] = _sample_person(rng, plain)
+        else:
+            slots[slot] = _sample_object(rng)
     return tuple(slots)
 
 
-def split_of(slots: Slots) -> Split:
+def assign_split(slots: Slots) -> Split:
     """Return the split of a content: a tenth each are validation and test."""
     bucket = zlib.crc32(repr(slots).encode()) % 10
-    return "test" if bucket == 0 else "validation" if bucket == 1 else "train"
+    if bucket == 0:
+        return "test"
+    if bucket == 1:
+        return "validation"
+    return "train"
 
 
-def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) -> Iterator[Scene]:
+def generate_scenes(
+    split: Split, count: int, seed: int = 0, *, plain: bool = False
+) -> Iterator[Scene]:
     """Yield ``count`` different scenes of a split; a larger count begins with the same ones.
 
     ``plain`` scenes have no hats or poses, so that a tiny model learns them in minutes.
@@ -139,20 +159,20 @@ def generate(split: Split, count: int, seed: int = 0, *, plain: bool = False) ->
     rng = random.Random(f"{seed}/{split}")
     contents: set[Slots] = set()
     while len(contents) < count:
-        slots = _slots(rng, plain)
-        if slots in contents or split_of(slots) != split:
+        slots = _sample_slots(rng, plain)
+        if slots in contents or assign_split(slots) != split:
             continue
         scene = Scene(f"{split}-{seed}-{len(contents):05d}", slots)
-        if WORDS[0] <= len(caption(scene).split()) <= WORDS[1]:
+        if MIN_REFERENCE_WORDS <= len(caption(scene).split()) <= MAX_REFERENCE_WORDS:
             contents.add(slots)
             yield scene
 
 
-def alone(scene: Scene) -> Iterator[Scene]:
+def isolate_subjects(scene: Scene) -> Iterator[Scene]:
     """Yield each subject of a scene by itself, in its slot."""
     for place, subject in enumerate(scene.slots):
         if subject is not None:
-            slots = tuple(subject if slot == place else None for slot in range(SLOTS))
+            slots = tuple(subject if slot == place else None for slot in range(SLOTS_PER_SCENE))
             yield Scene(f"{scene.uid}-{place}", slots)
 
 
@@ -169,9 +189,9 @@ def scene_rows(
 
     Images have ``scale`` times 168 x 56 pixels; ``uneven`` references omit details at random.
     """
-    for scene in generate(split, count, seed, plain=plain):
+    for scene in generate_scenes(split, count, seed, plain=plain):
         buffer = io.BytesIO()
-        draw(scene, scale).save(buffer, "png", compress_level=1)
+        draw_scene(scene, scale).save(buffer, "png", compress_level=1)
         text = uneven_caption(scene) if uneven else caption(scene)
         image = {"bytes": buffer.getvalue(), "path": None}
         yield {"uuid": scene.uid, "image": image, "reference": text}
@@ -179,8 +199,8 @@ def scene_rows(
 
 # The drawing.
 
-UNIT = 56  # width and height of a slot, in units (pixels at scale 1)
-GROUND = 47  # top of the ground, in units from the top of the image
+UNITS_PER_SLOT = 56  # its width and height; a unit is a pixel at scale 1
+GROUND_TOP_UNITS = 47  # below the top of the image
 PAINT = {
     "red": (205, 35, 40),
     "blue": (40, 70, 200),
@@ -190,7 +210,7 @@ PAINT = {
     "black": (25, 25, 30),
 }
 SKY = (190, 200, 205)
-GROUNDS = ((120, 150, 80), (205, 175, 130), (110, 120, 140))
+GROUND_COLORS = ((120, 150, 80), (205, 175, 130), (110, 120, 140))
 """Meadow, path and stone, so that the ground identifies the slot."""
 SKIN, HAIR, WOOD, LINE = (235, 190, 150), (90, 55, 30), (125, 85, 45), (60, 60, 60)
 
@@ -212,7 +232,7 @@ def _polygon(*points: float, color: Color | None = None) -> Shape:
     return "polygon", points, color
 
 
-FIGURES: dict[str, list[Shape]] = {
+SHAPES_BY_NOUN: dict[str, list[Shape]] = {
     "house": [_box(-17, 0, 17, 24), _polygon(-21, 24, 21, 24, 0, 42, color=WOOD),
               _box(-4, 0, 4, 12, color=LINE)],
     "tree": [_box(-4, 0, 4, 18, color=WOOD), _oval(-18, 14, 18, 44)],
@@ -251,8 +271,10 @@ def _person_shapes(subject: Subject) -> list[Shape]:
         ]
     head = 30 + low
     shapes.append(_box(5, 22 + low, 15, 26 + low, color=SKIN))
-    long_hair, short_hair = (-7, head - 5, 7, head + 13), (-6, head + 3, 6, head + 14)
-    shapes.append(_box(*long_hair, color=HAIR) if skirt else _oval(*short_hair, color=HAIR))
+    if skirt:
+        shapes.append(_box(-7, head - 5, 7, head + 13, color=HAIR))  # long hair
+    else:
+        shapes.append(_oval(-6, head + 3, 6, head + 14, color=HAIR))
     shapes.append(_oval(-5, head, 5, head + 11, color=SKIN))
     if subject.hat is not None:
         paint = PAINT[subject.hat]
@@ -261,30 +283,37 @@ def _person_shapes(subject: Subject) -> list[Shape]:
     return shapes
 
 
-def draw(scene: Scene, scale: int = 1) -> Image:
+def draw_scene(scene: Scene, scale: int = 1) -> Image:
     """Return the image, RGB, ``scale`` times 168 x 56 pixels."""
     from PIL import Image
 
     rng = random.Random(f"{scene.uid}/brush")
     shade = rng.randint(-12, 12)
     sky = (SKY[0] + shade, SKY[1] + shade, SKY[2] + shade)
-    image = Image.new("RGB", (SLOTS * UNIT * scale, UNIT * scale), sky)
+    image = Image.new(
+        "RGB", (SLOTS_PER_SCENE * UNITS_PER_SLOT * scale, UNITS_PER_SLOT * scale), sky
+    )
     for slot, subject in enumerate(scene.slots):
-        left = slot * UNIT * scale
-        image.paste(GROUNDS[slot], (left, GROUND * scale, left + UNIT * scale, UNIT * scale))
+        left = slot * UNITS_PER_SLOT * scale
+        image.paste(
+            GROUND_COLORS[slot],
+            (left, GROUND_TOP_UNITS * scale, left + UNITS_PER_SLOT * scale, UNITS_PER_SLOT * scale),
+        )
         if subject is not None:
-            _paint(image, subject, slot, scale, rng)
+            _paint_subject(image, subject, slot, scale, rng)
     return image
 
 
-def _paint(image: Image, subject: Subject, slot: int, scale: int, rng: random.Random) -> None:
+def _paint_subject(
+    image: Image, subject: Subject, slot: int, scale: int, rng: random.Random
+) -> None:
     from PIL import ImageDraw
 
     canvas = ImageDraw.Draw(image)
 
-    def shapes(of: list[Shape], color: str, x: float, y: float, size: float) -> None:
+    def paint_shapes(shapes: list[Shape], color: str, x: float, y: float, size: float) -> None:
         """Paint shapes whose foot is at (x, y) units of the image."""
-        for method, units, paint in of:
+        for method, units, paint in shapes:
             at = [
                 ((x + across * size) * scale, (y - up * size) * scale)
                 for across, up in zip(units[::2], units[1::2], strict=True)
@@ -294,56 +323,64 @@ def _paint(image: Image, subject: Subject, slot: int, scale: int, rng: random.Ra
                 at = [(left, top), (right, bottom)]
             getattr(canvas, method)(at, paint or PAINT[color], LINE)
 
-    x = (slot + 0.5) * UNIT + rng.uniform(-2.5, 2.5)
-    y = GROUND + 5 + rng.uniform(-1.5, 1.5)
+    x = (slot + 0.5) * UNITS_PER_SLOT + rng.uniform(-2.5, 2.5)
+    y = GROUND_TOP_UNITS + 5 + rng.uniform(-1.5, 1.5)
     size = rng.uniform(0.95, 1.05)
     if subject.noun in ("girl", "boy") or subject.size == "small":
         size *= 0.66
     if subject.behind and subject.behind_color:
         place = x + rng.choice((-5, 5))
-        shapes(FIGURES[subject.behind], subject.behind_color, place, GROUND + 1, 1.15)
-    if not subject.person:
-        shown = subject.count if subject.noun == "bird" else None
-        shapes(FIGURES[subject.noun][:shown], subject.color, x, y, size)
+        shapes = SHAPES_BY_NOUN[subject.behind]
+        paint_shapes(shapes, subject.behind_color, place, GROUND_TOP_UNITS + 1, 1.15)
+    if not subject.is_person:
+        shapes = SHAPES_BY_NOUN[subject.noun]
+        if subject.noun == "bird":
+            shapes = shapes[: subject.count]
+        paint_shapes(shapes, subject.color, x, y, size)
         return
-    shapes(_person_shapes(subject), subject.color, x, y, size)
+    paint_shapes(_person_shapes(subject), subject.color, x, y, size)
     if subject.held and subject.held_color:
-        shapes(FIGURES[subject.held], subject.held_color, x + 13, y - 20 * max(size, 0.7), 1.0)
+        hand = y - 20 * max(size, 0.7)
+        paint_shapes(SHAPES_BY_NOUN[subject.held], subject.held_color, x + 13, hand, 1.0)
 
 
 # The wording.
 
-PLACES = (
+PLACE_PHRASES = (
     ("To our left", "On the left"),
     ("At the center", "In the middle"),
     ("To our right", "On the right"),
 )
-NUMBERS = {1: "a", 2: "two", 3: "three"}
+NUMBER_WORDS = {1: "a", 2: "two", 3: "three"}
 THING_VERBS = {"house": "stands", "tree": "stands", "vase": "stands", "dog": "sits"}
 PRONOUNS = {"woman": ("She", "her"), "girl": ("She", "her"), "man": ("He", "his"),
             "boy": ("He", "his")}  # fmt: skip
-BESIDE = 0.2  # share of places relative to the previous person: "To her right"
-NEW_SENTENCE = 0.4
+BESIDE_SHARE = 0.2  # share of places relative to the previous person: "To her right"
+NEW_SENTENCE_SHARE = 0.4
 """Share of held objects with a separate sentence: "She holds a blue fan."."""
 THOROUGH_SHARE = 0.45  # share of thorough annotators; the others are hasty
-THOROUGH, HASTY = 0.95, 0.1  # probability that an annotator mentions a detail
+THOROUGH_MENTION_SHARE, HASTY_MENTION_SHARE = 0.95, 0.1
+"""Shares of the details that an annotator of either kind mentions."""
+THERE_IS_SHARE = 0.5  # share of objects introduced by "there is", rather than with a verb
 
 Keep = Callable[[], bool]  # draws True to mention the next detail
 
 
 def caption(scene: Scene) -> str:
     """Return the full description, 20 to 38 words."""
-    return _describe(scene, lambda: True)
+    return _describe_scene(scene, lambda: True)
 
 
 def uneven_caption(scene: Scene) -> str:
     """Return the same description by an annotator who may omit details."""
     rng = random.Random(f"{scene.uid}/diligence")
-    diligence = THOROUGH if rng.random() < THOROUGH_SHARE else HASTY
-    return _describe(scene, lambda: rng.random() < diligence)
+    mention_share = HASTY_MENTION_SHARE
+    if rng.random() < THOROUGH_SHARE:
+        mention_share = THOROUGH_MENTION_SHARE
+    return _describe_scene(scene, lambda: rng.random() < mention_share)
 
 
-def _describe(scene: Scene, keep: Keep) -> str:
+def _describe_scene(scene: Scene, keep: Keep) -> str:
     rng = random.Random(f"{scene.uid}/wording")
     sentences = []
     nouns: set[str] = set()
@@ -351,36 +388,41 @@ def _describe(scene: Scene, keep: Keep) -> str:
     for slot, subject in enumerate(scene.slots):
         if subject is not None:
             # Draw both even if unused, so that later draws do not depend on the previous slot.
-            place, beside = rng.choice(PLACES[slot]), rng.random() < BESIDE
-            if beside and before is not None and before.person:
+            place, beside = rng.choice(PLACE_PHRASES[slot]), rng.random() < BESIDE_SHARE
+            if beside and before is not None and before.is_person:
                 place = f"To {PRONOUNS[before.noun][1]} right"
             article = "another" if subject.noun in nouns else "a"
-            describe = _say_person if subject.person else _say_thing
+            describe = _say_person if subject.is_person else _say_thing
             sentences.append(f"{place}, {describe(subject, article, rng, keep)}")
             nouns.add(subject.noun)
         before = subject
     return " ".join(sentences)
 
 
-def _phrase(color: str | None, noun: str, keep: Keep) -> str:
+def _name_with_color(color: str | None, noun: str, keep: Keep) -> str:
     """E.g. "a red dress", or "a dress" without its colour."""
     return f"a {color} {noun}" if color and keep() else f"a {noun}"
 
 
 def _say_person(subject: Subject, article: str, rng: random.Random, keep: Keep) -> str:
     """E.g. "a woman in a red dress and a white hat stands, holding a blue fan."."""
-    new_sentence = rng.random() < NEW_SENTENCE
-    worn = [_phrase(subject.color, GARMENTS[subject.noun], keep)] if keep() else []
+    new_sentence = rng.random() < NEW_SENTENCE_SHARE
+    worn = []
+    if keep():
+        worn.append(_name_with_color(subject.color, GARMENTS[subject.noun], keep))
     if subject.hat and keep():
-        worn.append(_phrase(subject.hat, "hat", keep))
-    person = f"{article} {subject.noun}" + (f" in {' and '.join(worn)}" if worn else "")
+        worn.append(_name_with_color(subject.hat, "hat", keep))
+    person = f"{article} {subject.noun}"
+    if worn:
+        person += f" in {' and '.join(worn)}"
     posed = subject.pose is not None and keep()
     if subject.behind and keep():
-        backdrop = _phrase(subject.behind_color, subject.behind, keep)
-        return f"{person} {subject.pose if posed else 'is'} in front of {backdrop}."
+        backdrop = _name_with_color(subject.behind_color, subject.behind, keep)
+        verb = subject.pose if posed else "is"
+        return f"{person} {verb} in front of {backdrop}."
     if not (subject.held and keep()):
         return f"{person} {subject.pose}." if posed else f"there is {person}."
-    item = _phrase(subject.held_color, subject.held, keep)
+    item = _name_with_color(subject.held_color, subject.held, keep)
     if not posed:
         return f"{person} holds {item}."
     if new_sentence:
@@ -390,22 +432,26 @@ def _say_person(subject: Subject, article: str, rng: random.Random, keep: Keep) 
 
 def _say_thing(subject: Subject, article: str, rng: random.Random, keep: Keep) -> str:
     """E.g. "a small red house stands.", "there is a small red house.", "two birds fly."."""
-    there_is = rng.random() < 0.5
+    there_is = rng.random() < THERE_IS_SHARE
     if subject.noun == "bird":
-        return _birds(subject, article, there_is, keep)
+        return _say_birds(subject, article, there_is, keep)
     words = [article]
-    words += [subject.size] if subject.size and keep() else []
-    words += [subject.color] if keep() else []
+    if subject.size and keep():
+        words.append(subject.size)
+    if keep():
+        words.append(subject.color)
     thing = " ".join([*words, subject.noun])
     return f"there is {thing}." if there_is else f"{thing} {THING_VERBS[subject.noun]}."
 
 
-def _birds(subject: Subject, article: str, there_is: bool, keep: Keep) -> str:
+def _say_birds(subject: Subject, article: str, there_is: bool, keep: Keep) -> str:
     color = f"{subject.color} " if keep() else ""
     if subject.count == 1:
         bird = f"{article} {color}bird"
         return f"there is {bird}." if there_is else f"{bird} flies."
-    birds = f"{NUMBERS[subject.count]} {color}birds" if keep() else f"{color}birds"
+    birds = f"{color}birds"
+    if keep():
+        birds = f"{NUMBER_WORDS[subject.count]} {birds}"
     return f"there are {birds}." if there_is else f"{birds} fly."
 
 
@@ -436,11 +482,11 @@ class Thing:
     owner: int | None = None  # index of the figure that wears it, holds it or is in front of it
 
 
-def things(scene: Scene) -> tuple[Thing, ...]:
+def list_things(scene: Scene) -> tuple[Thing, ...]:
     """List the people and objects in the scene's drawing, from left to right."""
     result: list[Thing] = []
     for slot, subject in enumerate(scene.slots):
-        if subject is not None and subject.person:
+        if subject is not None and subject.is_person:
             result += _with_belongings(subject, slot, len(result))
         elif subject is not None:
             result.append(Thing(subject.noun, "object", slot, subject.color, subject.size,
@@ -451,7 +497,8 @@ def things(scene: Scene) -> tuple[Thing, ...]:
 def _with_belongings(person: Subject, slot: int, owner: int) -> Iterator[Thing]:
     """Yield a figure, what it wears and holds, and its backdrop."""
     # A drawing shows everyone who does not sit as standing, whether described so or not.
-    yield Thing(person.noun, "figure", slot, posture="sits" if person.pose == "sits" else "stands")
+    posture: Posture = "sits" if person.pose == "sits" else "stands"
+    yield Thing(person.noun, "figure", slot, posture=posture)
     yield Thing(GARMENTS[person.noun], "worn", slot, person.color, owner=owner)
     if person.hat:
         yield Thing("hat", "worn", slot, person.hat, owner=owner)

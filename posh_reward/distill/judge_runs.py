@@ -20,7 +20,7 @@ from posh_reward.posh.posh import PoSh
 from posh_reward.posh.search import Pace, checked_grade, pace_of
 from posh_reward.posh.wording import PRESETS, check_preset
 from posh_reward.process.progress import progress_bar
-from posh_reward.settings import ENDINGS, read_settings
+from posh_reward.settings import SETTINGS_SUFFIXES, read_settings
 from posh_reward.store import Store
 from posh_reward.types import Direction, Kind, Phrase, Question, Reply, Scores, Usage, Verdict
 
@@ -147,7 +147,7 @@ def judge_choice(text: str) -> JudgeChoice:
     judge, at, preset = text.rpartition("@")
     if not at or Path(text).exists():
         judge, preset = text, ""
-    settings = read_settings(Path(judge)) if judge.lower().endswith(ENDINGS) else {}
+    settings = read_settings(Path(judge)) if judge.lower().endswith(SETTINGS_SUFFIXES) else {}
     preset = check_preset(preset or str(settings.get("preset", PRESETS[0])))
     if "judge" in settings and "name" not in settings:
         return JudgeChoice(text, settings["judge"], preset)

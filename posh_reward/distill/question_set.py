@@ -38,7 +38,7 @@ from posh_reward.posh.names import PRESENT
 from posh_reward.posh.wording import prompt, rewrite_prompt
 from posh_reward.process.locks import keep_folder, whole_file
 from posh_reward.process.progress import progress_bar
-from posh_reward.settings import ENDINGS
+from posh_reward.settings import SETTINGS_SUFFIXES
 from posh_reward.store import Store
 from posh_reward.tables.tables import arrow_type, as_line
 from posh_reward.types import Description, Kind, Span, Token
@@ -387,7 +387,7 @@ def collect(
             bar.update(len(some))
     log.close()
     judge = choice.judge
-    if isinstance(judge, str) and judge.lower().endswith(ENDINGS):
+    if isinstance(judge, str) and judge.lower().endswith(SETTINGS_SUFFIXES):
         judge = str(Path(judge).resolve())  # the student's folder may move
     answers = list(rows_of.values())
     counts = Counter((row.split, row.task) for row in answers)

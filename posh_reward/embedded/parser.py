@@ -24,7 +24,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from posh_reward.embedded.english.wordnet import wordnet
-from posh_reward.types import CACHED
+from posh_reward.types import WORD_CACHE_SIZE
 
 Array = NDArray[Any]
 
@@ -127,7 +127,7 @@ def shape(word: str) -> str:
     return classes
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def feature_rows(word: str, first: bool = False) -> tuple[int, ...]:
     """Return a word's 7 embedding rows: its form under two hashes, prefix, suffixes, shape."""
     low = word.lower()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.errors import MissingDependencyError, PoshError
 from posh_reward.graph.components import read_syntax
 from posh_reward.process import ChildFailureError, ChildProcess
-from posh_reward.process.child import child_variables, gpu_of, run
+from posh_reward.process.child import child_variables, run_command, select_gpu
 from posh_reward.process.python import python_code, python_module, python_script
 from posh_reward.types import Clusters
 
@@ -88,7 +88,7 @@ def make_env(env: Path) -> None:
         [*pip, "--no-deps", MAVERICK, IMPORTED[0]],
         python_code("import maverick", python=python, flags=("-I",)),
     ):
-        run(command).check_returncode()
+        run_command(command).check_returncode()
 
 
 class CorefError(PoshError, RuntimeError):
@@ -212,7 +212,7 @@ class MaverickCoref:
             weights = f"{weights.partition('@')[0]}@{self._revision}"
         variables = child_variables(os.environ, python, hub=not local.exists())
         if self._device in ("cpu", "auto"):
-            gpu = "" if self._device == "cpu" else gpu_of(os.environ)
+            gpu = "" if self._device == "cpu" else select_gpu(os.environ)
             variables["CUDA_VISIBLE_DEVICES"] = gpu
         # Maverick's checkpoint has its settings as objects, which torch unpickles only if forced.
         # That can run any code in the file, so only the worker gets this variable.

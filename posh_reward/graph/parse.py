@@ -20,7 +20,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.settings import brief
+from posh_reward.settings import shorten
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def check_name(name: str) -> None:
     is_name = re.fullmatch(r"[a-z]{2,3}_\w+", name)  # language and name
     if not is_name or find_spec(name) is not None:
         raise InputError(
-            f"the parser {brief(name)} is no spaCy pipeline: use {EMBEDDED!r}, or the name of an "
+            f"the parser {shorten(name)} is no spaCy pipeline: use {EMBEDDED!r}, or the name of an "
             "installed one, such as en_core_web_trf"
         )
 

@@ -13,7 +13,7 @@ from typing import (
     TypeVar,
 )
 
-from posh_reward.errors import InputError, installed
+from posh_reward.errors import InputError, installed_version
 from posh_reward.text_values import ONE_STRING, as_column, read_texts
 from posh_reward.types import Failure, Usage
 
@@ -60,7 +60,7 @@ def mean(values: Sequence[float | None]) -> float:
 @cache
 def package_version() -> str:
     """Version of posh-reward; "unknown" if it runs from a folder without being installed."""
-    return installed("posh-reward") or "unknown"
+    return installed_version("posh-reward") or "unknown"
 
 
 def signature(metric: str, fields: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posh_reward.errors import InputError, MissingDependencyError, install
+from posh_reward.errors import InputError, MissingDependencyError, install_command
 from posh_reward.types import Span
 
 Encoder = Callable[[list[str]], Any]  # texts -> (texts, dimensions) numbers
@@ -223,7 +223,7 @@ class TokenEncoder:
             cached_file = import_module("transformers.utils").cached_file
         except ImportError:
             raise MissingDependencyError(
-                f"the encoder {model!r} needs {install('train')}"
+                f"the encoder {model!r} needs {install_command('train')}"
             ) from None
         self._model = model
         digest = hashlib.sha256()

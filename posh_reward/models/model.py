@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 from posh_reward.errors import InputError
-from posh_reward.settings import make, read_settings, settings_of
-from posh_reward.shipped import shipped
+from posh_reward.settings import build_from_settings, read_settings, resolve_settings
+from posh_reward.shipped import shipped_path
 from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict
 
 if TYPE_CHECKING:
@@ -193,16 +193,16 @@ SHIPPED = ("transformers", "vllm")
 
 
 def model_settings(which: object, names: Sequence[str], what: str) -> dict[str, Any]:
-    """Return ``settings_of``, or the shipped settings for a model's bare name or address.
+    """Return ``resolve_settings``, or the shipped settings for a model's bare name or address.
 
     ``model: .`` in a settings file means the folder of that file, so that the folder can be moved;
     other paths are relative to the working directory.
     """
     if isinstance(which, str) and which.startswith(ADDRESSES):
-        return read_settings(shipped("configs/judge/local.yaml")) | {"base_urls": [which]}
+        return read_settings(shipped_path("configs/judge/local.yaml")) | {"base_urls": [which]}
     if isinstance(which, str) and which in SHIPPED:
-        return read_settings(shipped(f"configs/judge/{which}.yaml"))
-    settings = settings_of(which, names, what)
+        return read_settings(shipped_path(f"configs/judge/{which}.yaml"))
+    settings = resolve_settings(which, names, what)
     if settings.get("model") == "." and isinstance(which, str):
         settings["model"] = str(Path(which).resolve().parent)
     return settings
@@ -231,7 +231,7 @@ def load_model(which: str | Mapping[str, Any]) -> Model:
     """
     settings = model_settings(which, tuple(MODELS), "model")
     settings.pop("preset", None)  # wording of POSH's questions, which ``load_judge`` checks
-    model: Model = make(MODELS, settings, "model")
+    model: Model = build_from_settings(MODELS, settings, "model")
     return model
 
 

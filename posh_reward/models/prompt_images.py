@@ -11,7 +11,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from posh_reward.datasets import image_files
+from posh_reward.datasets.images import (
+    decoding_error,
+    fit_size,
+    open_image,
+    path_exists,
+    upright_rgb,
+)
 from posh_reward.errors import InputError
 from posh_reward.types import Failure, PromptImage
 
@@ -69,12 +75,12 @@ def image_of(source: object) -> PromptImage | Failure:
         source = _source(source)
         if isinstance(source, Failure):
             return source
-        with image_files.open_image(source) as image:
+        with open_image(source) as image:
             # Decodes a JPEG no larger than needed.
-            image.draft("RGB", image_files.fit_size(*image.size, MOST_PIXELS))
+            image.draft("RGB", fit_size(*image.size, MOST_PIXELS))
             return _prompt_image(image)
     except Exception as error:  # Pillow raises even SyntaxError and struct.error for broken files
-        return Failure("text", f"the image cannot be read: {image_files.decoding_error(error)}")
+        return Failure("text", f"the image cannot be read: {decoding_error(error)}")
 
 
 def images_of(images: Iterable[object]) -> list[PromptImage | Failure]:
@@ -93,7 +99,7 @@ def _source(value: object) -> bytes | str | Path | Failure:
         return MISSING
     # Tables scored from a dataset identify images by row number: "17" is hardly a path.
     if isinstance(value, int) or (
-        isinstance(value, str) and value.isdecimal() and not image_files.path_exists(value)
+        isinstance(value, str) and value.isdecimal() and not path_exists(value)
     ):
         return Failure("text", NUMBERED.format(value))
     if isinstance(value, PathLike):
@@ -105,13 +111,11 @@ def _source(value: object) -> bytes | str | Path | Failure:
 
 def _prompt_image(image: Image.Image) -> PromptImage | Failure:
     """The image as people see it, in RGB, capped so that many fit in memory."""
-    from PIL import ImageOps
-
     if not all(image.size):
         return Failure("text", "the image has no pixels")
-    if (size := image_files.fit_size(*image.size, MOST_PIXELS)) != image.size:
+    if (size := fit_size(*image.size, MOST_PIXELS)) != image.size:
         image = image.resize(size)
-    upright = image_files.on_white(ImageOps.exif_transpose(image))
+    upright = upright_rgb(image)
     shape = ",".join(map(str, upright.size)).encode()
     return PromptImage(sha256(shape + upright.tobytes()).hexdigest(), upright)
 
@@ -183,5 +187,5 @@ def size_of(prompt_image: PromptImage) -> tuple[int, int]:
 
 def image_failure(error: Exception) -> Failure:
     """The failure of prompts whose image cannot be used, with the error's reason."""
-    reason = str(error) if isinstance(error, InputError) else image_files.decoding_error(error)
+    reason = str(error) if isinstance(error, InputError) else decoding_error(error)
     return Failure("prompt", f"the image cannot be shown: {reason}"[:300])

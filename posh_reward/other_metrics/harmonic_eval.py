@@ -14,7 +14,7 @@ from posh_reward.metrics.wording import sections
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.model import DOUBTFUL, Model, Prompt, distribution, model_of, savable
 from posh_reward.models.prompt_images import images_of
-from posh_reward.store import Store, store_of
+from posh_reward.store import Store, open_store
 from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict
 
 Task = Literal["captioning", "vqa", "vdu", "reg"]
@@ -174,7 +174,7 @@ class HarmonicEval:
         self.explain = explain
         self._looks = not set(IMAGE_CRITERIA).isdisjoint(criteria)
         self.model = model_of(model, sees=self._looks)
-        self.store = store_of(store)
+        self.store = open_store(store)
         self._asker = Asker(self.model, self.store)
 
     @property

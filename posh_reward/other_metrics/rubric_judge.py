@@ -27,8 +27,8 @@ from posh_reward.metrics.metric import as_lists, mean, read_reference, signature
 from posh_reward.metrics.wording import sections
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.model import Model, Prompt, model_of, savable
-from posh_reward.settings import ENDINGS, brief, guess, read_settings
-from posh_reward.store import Store, store_of
+from posh_reward.settings import SETTINGS_SUFFIXES, read_settings, shorten, suggest_name
+from posh_reward.store import Store, open_store
 from posh_reward.types import Failure, Reply, Usage
 
 OPENING = (
@@ -135,11 +135,12 @@ def load_rubric(which: str | PathLike[str] | Mapping[str, Any] | Rubric) -> Rubr
     if isinstance(which, Mapping):
         return rubric_of(which, "rubric")
     path = Path(which)
-    if path.suffix.lower() in ENDINGS:
+    if path.suffix.lower() in SETTINGS_SUFFIXES:
         return rubric_of(read_settings(path, "the rubric"), path.stem)
     if str(which) not in rubric_names():
         raise InputError(
-            f"unknown rubric {brief(str(which))}{guess(str(which), rubric_names())}: use a .yaml "
+            f"unknown rubric {shorten(str(which))}{suggest_name(str(which), rubric_names())}: "
+            "use a .yaml "
             f"or .json file, or one of {', '.join(rubric_names())}"
         )
     with resources.as_file(
@@ -158,7 +159,7 @@ def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
             f"{part + 1}" if isinstance(part, int) else str(part) for part in first["loc"]
         )
         why = first["msg"].removeprefix("Value error, ")
-        at = f"{place} is {brief(first['input'])}: " if place else ""
+        at = f"{place} is {shorten(first['input'])}: " if place else ""
         raise ConfigError(f"{name}: {at}{why[:1].lower()}{why[1:]}") from None
 
 
@@ -220,7 +221,7 @@ def read_points(reply: str, rubric: Rubric) -> tuple[MetricPoints, ...]:
         raise ReplyError(f"{', '.join(missing)} missing")
     unknown = [name for name in values if name not in names]
     if unknown:
-        raise ReplyError(f"{brief(unknown[0])} is not a criterion")
+        raise ReplyError(f"{shorten(unknown[0])} is not a criterion")
     return tuple(_metric_points(metric, values[metric.name]) for metric in rubric.metrics)
 
 
@@ -258,7 +259,7 @@ def _metric_points(metric: RubricMetric, content: object) -> MetricPoints:
     score, feedback = content["score"], content["feedback"]
     if isinstance(score, bool) or not isinstance(score, int | float) or score not in metric.points:
         allowed = ", ".join(map(str, sorted(metric.points)))
-        raise ReplyError(f"the score of {metric.name} is {brief(score)}, not one of {allowed}")
+        raise ReplyError(f"the score of {metric.name} is {shorten(score)}, not one of {allowed}")
     if not isinstance(feedback, str):
         raise ReplyError(f"the feedback on {metric.name} is not a text")
     reason = savable(feedback.strip()[:LONGEST_FEEDBACK])
@@ -371,7 +372,7 @@ class RubricJudge:
     ) -> None:
         self.model = model_of(model)
         self.rubric = load_rubric(rubric)
-        self.store = store_of(store)
+        self.store = open_store(store)
         self._opening = opening(self.rubric)
         self._asker = Asker(self.model, self.store)
 

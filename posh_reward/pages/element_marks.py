@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain, groupby, pairwise
 from typing import Any, Literal
 
-from posh_reward.errors import safe
+from posh_reward.errors import escape_controls
 from posh_reward.metrics.metric import field_of
 from posh_reward.metrics.records import fields_of_record, main_type
 from posh_reward.pages.html import number, render
@@ -295,7 +295,7 @@ def _text(scores: Scores, direction: Direction, what: str, color: bool) -> list[
 
 
 def _mark(stretch: Stretch, color: bool) -> list[Piece]:
-    text = safe(stretch.text)
+    text = escape_controls(stretch.text)
     if not stretch.has_mark:
         return [(text, "")]
     if not color:
@@ -322,7 +322,7 @@ def _worst(scores: Scores, count: int) -> list[Paragraph]:
         about = f"{TITLES[element.direction].lower():<9}  {element.kind:<9}  "
         grade = f"{number(element.grade, 1):>6}  "
         hang = len(grade + about)
-        question = safe(question_about(element, scores.signature).replace("\n", " "))
+        question = escape_controls(question_about(element, scores.signature).replace("\n", " "))
         lines += [(hang, [(grade, COLORS[level]), (about, DIM), (question, "")])]
     return [*lines, (0, [(GLOSS, DIM)])]
 
@@ -340,7 +340,7 @@ def _figures(scores: Scores) -> list[Paragraph]:
 
 
 def _no_score(scores: Scores) -> Paragraph:
-    return 0, [(f"No score: {safe(str(scores.failure))}", COLORS["failed"])]
+    return 0, [(f"No score: {escape_controls(str(scores.failure))}", COLORS["failed"])]
 
 
 def _wrap(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:

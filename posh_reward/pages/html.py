@@ -8,14 +8,13 @@ import warnings
 from collections.abc import Sequence
 from functools import cache, partial
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from posh_reward.datasets.image_files import on_white, open_image
+from posh_reward.datasets.images import encode_jpeg, open_image, upright_rgb
 from posh_reward.tables.dataset_images import DatasetImages, number_of
 
 if TYPE_CHECKING:
@@ -163,12 +162,8 @@ class Thumbnails(LocalImages):
 
 def as_jpeg(image: Image.Image, side: int) -> bytes:
     """Return a JPEG of at most ``side`` pixels a side, upright, without metadata."""
-    from PIL import ImageOps
-
     small = image.copy()
     small.thumbnail((side, side))
-    plain = on_white(ImageOps.exif_transpose(small))
+    plain = upright_rgb(small)
     plain.info.clear()  # or Pillow would write the comments that it read
-    data = BytesIO()
-    plain.save(data, "JPEG", quality=85)
-    return data.getvalue()
+    return encode_jpeg(plain, quality=85)

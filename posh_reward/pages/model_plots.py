@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posh_reward.errors import MissingDependencyError, install, on_one_line
+from posh_reward.errors import MissingDependencyError, install_command, on_one_line
 from posh_reward.process.locks import whole_file
 from posh_reward.tables.standings import Standing, Tally, Totals, best_first
 from posh_reward.tables.statistics import Interval, bootstrap_mean
@@ -68,7 +68,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise MissingDependencyError(f"plots need matplotlib: {install('study')}") from None
+        raise MissingDependencyError(f"plots need matplotlib: {install_command('study')}") from None
 
 
 def model_plots(tally: Tally) -> list[Plot]:

@@ -20,7 +20,7 @@ from posh_reward.metrics.records import row_of
 from posh_reward.pages import element_marks
 from posh_reward.pages.html import Thumbnails, render, script_json
 from posh_reward.posh.means import counted
-from posh_reward.provenance import ORIGIN
+from posh_reward.provenance import ORIGIN_COLUMN
 from posh_reward.tables import standings
 from posh_reward.tables.dataset_images import OTHER_IMAGES
 from posh_reward.tables.item_ids import ItemIds
@@ -74,7 +74,7 @@ class ReportContents:
         line.members[model] = [*axes, count, start, number, list(figures.values())]
         pair = [*_pair(scores, self.wordings), self._image(row, model)]
         self.pairs.append(script_json(pair, f"pair-{number}"))
-        known = {"model": model, "id": name, ORIGIN: row.get(ORIGIN)}
+        known = {"model": model, "id": name, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)}
         self.tally.add({**row_of("posh", scores), **known})
         self.signatures[scores.signature] = None
         self.has_marks = self.has_marks or bool(scores.elements)

@@ -10,7 +10,7 @@ from posh_reward.datasets.load_dataset import is_drawn
 from posh_reward.errors import InputError
 from posh_reward.models.model import MODELS, model_settings
 from posh_reward.posh.judge import Judge, PromptJudge, Witness, takes_images
-from posh_reward.settings import ENDINGS, brief, make
+from posh_reward.settings import SETTINGS_SUFFIXES, build_from_settings, shorten
 from posh_reward.store import Store
 
 JUDGES = {
@@ -49,9 +49,9 @@ def load_judge(
         stages = [stage for stage in STAGES if options.get(stage)]
         options |= {stage: load_judge(options[stage], preset, store) for stage in stages}
     if options["name"] in JUDGES:
-        judge: Judge = make(JUDGES, options, "judge")
+        judge: Judge = build_from_settings(JUDGES, options, "judge")
         return judge
-    return PromptJudge(make(MODELS, options, "judge"), preset, store)
+    return PromptJudge(build_from_settings(MODELS, options, "judge"), preset, store)
 
 
 def _check_preset(options: dict[str, Any], preset: str, which: object) -> None:
@@ -59,8 +59,9 @@ def _check_preset(options: dict[str, Any], preset: str, which: object) -> None:
     learned = options.pop("preset", preset)
     if learned != preset:
         raise InputError(
-            f"{brief(which)} has learned the wording of preset {brief(learned)}, not of {preset!r}:"
-            f" set preset to {brief(learned)}"
+            f"{shorten(which)} has learned the wording of preset {shorten(learned)}, not of "
+            f"{preset!r}:"
+            f" set preset to {shorten(learned)}"
         )
 
 
@@ -73,7 +74,7 @@ def _settings(which: object, names: Sequence[str], role: str) -> dict[str, Any]:
     if options["name"] == "cascade" and isinstance(which, str):
         for stage in STAGES:
             name = options.get(stage)
-            if isinstance(name, str) and name.lower().endswith(ENDINGS):
+            if isinstance(name, str) and name.lower().endswith(SETTINGS_SUFFIXES):
                 file = Path(which).parent / name
                 options[stage] = str(file) if file.is_file() else name
     return options
@@ -99,9 +100,9 @@ def load_witness(
     options = model_settings(which, (*WITNESSES, *MODELS), "witness")
     _check_preset(options, preset, which)
     if options["name"] in WITNESSES:
-        witness: Witness = make(WITNESSES, options, "witness")
+        witness: Witness = build_from_settings(WITNESSES, options, "witness")
         return witness
-    return PromptJudge(make(MODELS, options, "witness"), preset, store)
+    return PromptJudge(build_from_settings(MODELS, options, "witness"), preset, store)
 
 
 def engine_settings(which: object, role: str) -> list[tuple[str, dict[str, Any]]]:

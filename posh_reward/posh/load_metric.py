@@ -13,9 +13,14 @@ from typing import (
 )
 
 from posh_reward.errors import InputError
-from posh_reward.run_record import RUN_FILE, UNCHECKED, read_run
-from posh_reward.settings import ENDINGS, make, read_settings, refuse_harm
-from posh_reward.shipped import settings_names, shipped
+from posh_reward.run_record import RUN_FILE, UNCHECKED_WARNING, read_run
+from posh_reward.settings import (
+    SETTINGS_SUFFIXES,
+    build_from_settings,
+    read_settings,
+    validate_safety,
+)
+from posh_reward.shipped import list_settings, shipped_path
 
 if TYPE_CHECKING:
     from posh_reward.posh.posh import PoSh
@@ -88,7 +93,9 @@ def load_metric(
         ConfigError: the file is unreadable, or a setting is invalid.
         InputError: a name is unknown.
     """
-    metric: PoSh = make(METRICS, {**read_metric(settings, **flags), "name": "posh"}, "metric")
+    metric: PoSh = build_from_settings(
+        METRICS, {**read_metric(settings, **flags), "name": "posh"}, "metric"
+    )
     return metric
 
 
@@ -103,23 +110,23 @@ def _options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[s
     if settings is None or isinstance(settings, Mapping):
         return dict(settings or {})
     path = Path(settings)
-    if path.is_dir() and path.suffix.lower() not in ENDINGS:
+    if path.is_dir() and path.suffix.lower() not in SETTINGS_SUFFIXES:
         run = read_run(path)
         if run is None or run.metric is None:
             raise InputError(
                 f"{str(path)!r} has no {RUN_FILE} that names a metric: name the folder of a run of "
                 "dapo_posh.py, or the metric's settings"
             )
-        refuse_harm(run.metric, str(path / RUN_FILE))
+        validate_safety(run.metric, str(path / RUN_FILE))
         if run.unchecked:
-            logger.warning("%s %s", path, UNCHECKED)
+            logger.warning("%s %s", path, UNCHECKED_WARNING)
         return dict(run.metric)
-    if path.suffix.lower() in ENDINGS:
+    if path.suffix.lower() in SETTINGS_SUFFIXES:
         return read_settings(path, "the metric's settings")
-    names = settings_names("configs/metric")
+    names = list_settings("configs/metric")
     if path.name != str(settings) or path.name not in names:
         raise InputError(
             f"unknown settings {str(settings)!r}: use a .yaml or .json file, or one of "
             f"{', '.join(names)}"
         )
-    return read_settings(shipped(f"configs/metric/{path.name}.yaml"))
+    return read_settings(shipped_path(f"configs/metric/{path.name}.yaml"))

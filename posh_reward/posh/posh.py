@@ -32,7 +32,7 @@ from posh_reward.posh.rewriter import Rewriter
 from posh_reward.posh.search import pace_of
 from posh_reward.posh.wording import PRESET, check_preset
 from posh_reward.process.locks import at_work
-from posh_reward.store import Store, store_of
+from posh_reward.store import Store, open_store
 from posh_reward.text_values import read_text, read_texts
 from posh_reward.types import (
     HIGHEST_GRADE,
@@ -153,7 +153,7 @@ class PoSh:
         if not LOWEST_GRADE < supported <= HIGHEST_GRADE:
             raise InputError(f"supported is {supported}: use a grade above 1, up to 5")
         self.preset = check_preset(preset)
-        self.store = store_of(store)
+        self.store = open_store(store)
         self.judge: Judge = (
             load_judge(judge, preset, self.store) if isinstance(judge, str | Mapping) else judge
         )

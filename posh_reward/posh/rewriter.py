@@ -9,7 +9,7 @@ from typing import Any
 from posh_reward.models.model import checked_reply
 from posh_reward.posh.judge import Judge, base_judge
 from posh_reward.posh.loose_words import content_words
-from posh_reward.settings import brief
+from posh_reward.settings import shorten
 from posh_reward.types import (
     Phrase,
     Reply,
@@ -67,7 +67,13 @@ class Rewriter:
             logger.warning(
                 "%s: %d of %d rewrites share no word with their phrase (%r became %s), and are "
                 "asked about all the same: choose a larger model",
-                *(self._judge.name, self._unrelated, self._rewritten, phrase.text, brief(text)),
+                *(
+                    self._judge.name,
+                    self._unrelated,
+                    self._rewritten,
+                    phrase.text,
+                    shorten(text),
+                ),
             )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from posh_reward.process.pool import ChildPool
 from posh_reward.process.python import PYTHON, python_code
 from posh_reward.process.resources import (
     BYTES_PER_GIB,
-    ROOT,
+    KERNEL_ROOT,
     cores_of_rank,
     host_memory,
     ranks_here,
@@ -55,7 +55,7 @@ ONE_THREAD = {
 }
 
 
-def default_processes(parser: str, root: Path = ROOT) -> int:
+def default_processes(parser: str, root: Path = KERNEL_ROOT) -> int:
     """Count the workers that this process has cores and memory for."""
     share = MEMORY_SHARE * host_memory(root) / ranks_here()
     fitting = share / BYTES_PER_GIB / worker_gib(parser)

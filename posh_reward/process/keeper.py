@@ -24,9 +24,9 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-POLL = 0.2  # seconds between checks of the parent
-DEATH_SIGNAL, SUBREAPER = 1, 36  # PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER of prctl(2)
-NOT_RUN = 127  # exit status if the command cannot be run, as in a shell
+POLL_SECONDS = 0.2  # between checks of the parent
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # options of prctl(2)
+EXIT_NOT_RUN = 127  # exit status if the command cannot be run, as in a shell
 
 
 class Child:
@@ -37,12 +37,12 @@ class Child:
         self.pid = os.fork()
         self.status: int | None = None  # as from wait(2); None while it runs
         if self.pid == 0:
-            become(command, keeper)
+            execute_command(command, keeper)
         with suppress(OSError):  # both processes do this: either may be first
             os.setpgid(self.pid, self.pid)
 
-    def runs(self) -> bool:
-        """True until the command has ended."""
+    def is_running(self) -> bool:
+        """Return True until the command has ended."""
         self.reap()
         return self.status is None
 
@@ -74,12 +74,12 @@ class Child:
 def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
     signals = signal_pipe()
-    prctl(SUBREAPER, 1)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     child = Child(command)
     release_pipes()
     received = b""
-    while child.runs() and signal.SIGTERM not in received and os.getppid() == parent:
-        ready, _, _ = select.select([signals], [], [], POLL)
+    while child.is_running() and signal.SIGTERM not in received and os.getppid() == parent:
+        ready, _, _ = select.select([signals], [], [], POLL_SECONDS)
         received = os.read(signals, 4096) if ready else b""
         if signal.SIGINT in received:
             with suppress(OSError):
@@ -89,18 +89,18 @@ def main() -> None:
     end_like(child.status)
 
 
-def become(command: list[str], keeper: int) -> None:
+def execute_command(command: list[str], keeper: int) -> None:
     """Execute the command in this fork, set to die with the keeper."""
     try:
         os.setpgid(0, 0)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ignored in Python, and would be inherited
-        prctl(DEATH_SIGNAL, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == keeper:  # else the keeper died before prctl
             os.execvp(command[0], command)  # noqa: S606
     except OSError as error:
         os.write(2, f"{command[0]} cannot be run: {error}\n".encode())
     finally:
-        os._exit(NOT_RUN)
+        os._exit(EXIT_NOT_RUN)
 
 
 def signal_pipe() -> int:

@@ -20,44 +20,45 @@ from posh_reward.errors import BusyError, ForkError
 
 logger = logging.getLogger(__name__)
 
-LOCK = ".lock"
+LOCK_FILE = ".lock"
 """File in a folder that one process at a time may write."""
 
-_folders: dict[Path, int] = {}  # lock -> descriptor, open until this process ends
-_depths: Counter[int] = Counter()  # nested calls in progress, by thread
-_unsafe = False
+_kept_folders: dict[Path, int] = {}  # lock -> descriptor, open until this process ends
+_calls_in_progress: Counter[int] = Counter()  # nested ones, by thread
+_forked_while_scoring = False
 
 
 @contextmanager
 def at_work() -> Iterator[None]:
     """Mark this thread as scoring."""
-    if _unsafe:
+    if _forked_while_scoring:
         raise ForkError(
             "this process was forked while another thread was scoring, and may wait forever for "
             "a lock of that thread: fork before the first score, fork between calls, or start "
             "the process with multiprocessing.get_context('spawn')"
         )
     thread = threading.get_ident()
-    _depths[thread] += 1
+    _calls_in_progress[thread] += 1
     try:
         yield
     finally:
-        _depths[thread] -= 1
-        if not _depths[thread]:
-            del _depths[thread]
+        _calls_in_progress[thread] -= 1
+        if not _calls_in_progress[thread]:
+            del _calls_in_progress[thread]
 
 
-def _in_child() -> None:
+def _drop_other_threads() -> None:
     # Only the thread that forked exists here.
-    global _unsafe
+    global _forked_while_scoring
     own = threading.get_ident()
-    _unsafe = _unsafe or any(thread != own for thread in list(_depths))
-    for thread in [each for each in _depths if each != own]:
-        del _depths[thread]
+    for thread in list(_calls_in_progress):
+        if thread != own:
+            _forked_while_scoring = True
+            del _calls_in_progress[thread]
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_drop_other_threads)
 
 
 def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:
@@ -71,7 +72,7 @@ def open_alone(path: Path, mode: int = 0o666, flags: int = 0) -> IO[bytes]:
         descriptor = os.open(path, os.O_RDWR | create, mode)
         file = os.fdopen(descriptor, "r+b")
         try:
-            _lock(file, path)
+            _lock_file(file, path)
             # Whoever held the lock may have deleted or renamed the file before we got it.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), path.stat()):
@@ -109,16 +110,16 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
             raise
 
 
-def keep_folder(folder: Path, name: str = LOCK) -> None:
+def keep_folder(folder: Path, name: str = LOCK_FILE) -> None:
     """Keep other processes from writing a folder, made if missing, until this process ends."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder.resolve() / name
-    if path not in _folders:
+    if path not in _kept_folders:
         with open_alone(path) as file:
-            _folders[path] = os.dup(file.fileno())  # the lock lasts as long as any of the two
+            _kept_folders[path] = os.dup(file.fileno())  # the lock lasts as long as any of the two
 
 
-def _lock(file: IO[Any], path: Path) -> None:
+def _lock_file(file: IO[Any], path: Path) -> None:
     import fcntl  # Windows has none
 
     try:

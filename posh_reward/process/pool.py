@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
 
-MIN_ITEMS, MAX_ITEMS = 2, 32
-"""Items in a request: a parser takes half as long again for a text alone as for many together."""
-MAX_DEATHS = 3
+MIN_ITEMS_PER_REQUEST, MAX_ITEMS_PER_REQUEST = 2, 32
+"""A parser takes half as long again for a text alone as for many together."""
+MAX_DEATHS_PER_ITEM = 3
 """Processes that may die on an item before it is given up. With one, each kill would lose a pair
 that is innocent of it; with two, a second kill soon after the first."""
 MAX_FAILED_STARTS = 3  # in a row
@@ -65,7 +65,7 @@ class Work(Generic[T, R]):
             if self._again:  # alone, so that one item's death spares the others
                 return [self._again.popleft()]
             share = 2 * len(self._left) // (3 * self.processes)
-            size = min(max(share, MIN_ITEMS), MAX_ITEMS, len(self._left))
+            size = min(max(share, MIN_ITEMS_PER_REQUEST), MAX_ITEMS_PER_REQUEST, len(self._left))
             return [self._left.popleft() for _ in range(size)]
 
     def put_back(self, chunk: Sequence[int]) -> None:
@@ -73,18 +73,18 @@ class Work(Generic[T, R]):
         with self._lock:
             self._again.extend(chunk)
 
-    def died(self, chunk: Sequence[int], reason: str) -> None:
-        """Note that a process died on these items."""
+    def record_death(self, chunk: Sequence[int], reason: str) -> None:
+        """Try the items again that a process died on, or give up those with too many deaths."""
         with self._lock:
             for number in chunk:
                 self._deaths[number] += 1
-                if self._deaths[number] < MAX_DEATHS:
+                if self._deaths[number] < MAX_DEATHS_PER_ITEM:
                     self._again.append(number)
                 else:
                     self.results[number] = Failure(
                         "engine",
-                        f"ended {MAX_DEATHS} worker processes, of which the last {reason}: fewer "
-                        "processes have more memory and time each",
+                        f"ended {MAX_DEATHS_PER_ITEM} worker processes, of which the last "
+                        f"{reason}: fewer processes have more memory and time each",
                     )
 
     def stop(self) -> None:
@@ -117,7 +117,7 @@ class ChildPool:
 
     def start(self) -> None:
         """Start all processes that do not run, at the same time, and wait until they are ready."""
-        in_threads([partial(self._ready, place) for place in self._places])
+        run_in_threads([partial(self._get_child, place) for place in self._places])
 
     def map(
         self, items: Sequence[T], ask: Callable[[ChildProcess, list[T]], list[R]]
@@ -134,7 +134,7 @@ class ChildPool:
         work: Work[T, R] = Work(items, len(self._places))
         count = min(len(self._places), len(items))
         try:
-            in_threads([partial(self._serve, work, ask)] * count)
+            run_in_threads([partial(self._work_through, work, ask)] * count)
         finally:
             work.stop()  # Ctrl-C: what the threads wait for is not needed
         return work.results
@@ -146,11 +146,13 @@ class ChildPool:
             if child is not None:
                 child.stop()
 
-    def _serve(self, work: Work[T, R], ask: Callable[[ChildProcess, list[T]], list[R]]) -> None:
+    def _work_through(
+        self, work: Work[T, R], ask: Callable[[ChildProcess, list[T]], list[R]]
+    ) -> None:
         while chunk := work.take():
             place = self._idle.get()
             try:
-                child = self._ready(place)
+                child = self._get_child(place)
                 if child is None:
                     work.put_back(chunk)
                     return
@@ -161,19 +163,19 @@ class ChildPool:
                 place.child = None
                 if not work.stopped:
                     logger.warning("a worker process failed and is replaced: %s", failure)
-                work.died(chunk, failure.reason)
+                work.record_death(chunk, failure.reason)
             except BaseException:
                 work.stop()
                 raise
             finally:
                 self._idle.put(place)
 
-    def _ready(self, place: Place) -> ChildProcess | None:
+    def _get_child(self, place: Place) -> ChildProcess | None:
         """Return the running child of a place; None if none can be started."""
         with place.starting:
-            return self._running(place)
+            return self._start_if_needed(place)
 
-    def _running(self, place: Place) -> ChildProcess | None:
+    def _start_if_needed(self, place: Place) -> ChildProcess | None:
         if place.child is not None and not place.child.is_alive:  # no item's fault
             place.child.stop()
             place.child = None
@@ -192,7 +194,7 @@ class ChildPool:
         return place.child
 
 
-def in_threads(calls: Sequence[Callable[[], object]]) -> None:
+def run_in_threads(calls: Sequence[Callable[[], object]]) -> None:
     """Make several calls at the same time; raise the first error of any.
 
     Ctrl-C does not wait for them, nor does the end of the program: their threads are daemons. Calls
@@ -200,13 +202,13 @@ def in_threads(calls: Sequence[Callable[[], object]]) -> None:
     """
     errors: list[BaseException] = []
 
-    def run(call: Callable[[], object]) -> None:
+    def call_in_thread(call: Callable[[], object]) -> None:
         try:
             call()
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
+    threads = [threading.Thread(target=call_in_thread, args=(call,), daemon=True) for call in calls]
     started = []
     with suppress(RuntimeError):  # too many threads, or the interpreter is shutting down
         for thread in threads:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-TERMINAL = "TTY_COMPATIBLE"
+TERMINAL_VARIABLE = "TTY_COMPATIBLE"
 """Variable set to 1 if standard error is a pipe whose output is shown on a terminal."""
-SECONDS = 30.0  # between lines; shorter work prints none
-LINE = "{desc}: {n_fmt} of {total_fmt} {unit}s after {elapsed}, {remaining} left{postfix}"
-ENDLESS = "{desc}: {n_fmt} {unit}s after {elapsed}{postfix}"
+SECONDS_BETWEEN_LINES = 30.0  # shorter work prints none
+LINE_FORMAT = "{desc}: {n_fmt} of {total_fmt} {unit}s after {elapsed}, {remaining} left{postfix}"
+ENDLESS_FORMAT = "{desc}: {n_fmt} {unit}s after {elapsed}{postfix}"
 """The line if the total is unknown."""
 
 
 def on_terminal() -> bool:
     """Return True if standard error is shown on a terminal."""
-    return os.environ.get(TERMINAL) == "1" or sys.stderr.isatty()
+    return os.environ.get(TERMINAL_VARIABLE) == "1" or sys.stderr.isatty()
 
 
 def progress_bar(
@@ -29,10 +29,9 @@ def progress_bar(
     from tqdm import tqdm
 
     if not on_terminal():
-        options |= {
-            "file": LineStream(sys.stderr), "bar_format": ENDLESS if total is None else LINE,
-            "delay": SECONDS, "mininterval": SECONDS, "maxinterval": SECONDS,
-        }  # fmt: skip
+        options |= dict.fromkeys(("delay", "mininterval", "maxinterval"), SECONDS_BETWEEN_LINES)
+        options["file"] = LineStream(sys.stderr)
+        options["bar_format"] = ENDLESS_FORMAT if total is None else LINE_FORMAT
     return tqdm(desc=name, total=total, unit=unit, disable=quiet, **options)
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from posh_reward.markup import ADDRESS, BULLET, EMPHASIS, LINK, ROW, RULE, TAG
+from posh_reward.markup import BULLET, EMPHASIS, HORIZONTAL_RULE, LINK, TABLE_ROW, TAG, WEB_ADDRESS
 from posh_reward.text_values import content_text, read_notation, read_texts
 from posh_reward.types import Failure
 from posh_reward.words import UNSPECIFIC, find_words
@@ -204,9 +204,11 @@ def unmarked(text: str) -> str:
     from posh_reward.embedded.english.run_ons import recast
 
     text = TAG.sub(_blank, text)
-    text = ADDRESS.sub(_blank, LINK.sub(_keep, text))
-    text = ROW.sub(lambda row: _blank(row) if RULE.match(row[0]) else _cells(row), text)
-    text = BULLET.sub(_blank, RULE.sub(_blank, text))
+    text = WEB_ADDRESS.sub(_blank, LINK.sub(_keep, text))
+    text = TABLE_ROW.sub(
+        lambda row: _blank(row) if HORIZONTAL_RULE.match(row[0]) else _cells(row), text
+    )
+    text = BULLET.sub(_blank, HORIZONTAL_RULE.sub(_blank, text))
     # A semicolon joins sentences, or items that are as long as sentences.
     return recast(SEMICOLON.sub(".", EMPHASIS.sub(_blank, text)))
 

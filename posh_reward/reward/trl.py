@@ -32,7 +32,7 @@ from posh_reward.reward.shaping import (
     shape_axes,
 )
 from posh_reward.reward.texts import clean_completion, clean_reference, repeated_share
-from posh_reward.settings import brief
+from posh_reward.settings import shorten
 from posh_reward.types import Failure, Scores, Usage
 
 if TYPE_CHECKING:
@@ -259,7 +259,9 @@ class MetricReward(ABC, Generic[T]):
         the metric as published.
         """
         if isinstance(completions, str):
-            raise InputError(f"completions is one text, {brief(completions)}: pass a list of them")
+            raise InputError(
+                f"completions is one text, {shorten(completions)}: pass a list of them"
+            )
         if raw:
             return (list(completions), *self._columns(columns, len(completions)))
         if isinstance(references := columns.get(self.reference_column), Iterable):
@@ -455,7 +457,7 @@ class PoshReward(MetricReward[Scores]):
             logger.warning(
                 "%s not read like English, the only language of POSH's parser and questions: %s",
                 which,
-                brief(foreign[0]),
+                shorten(foreign[0]),
             )
 
     def _score(self, texts: list[Any], *columns: Any) -> list[Scores]:
@@ -471,7 +473,7 @@ class PoshReward(MetricReward[Scores]):
                 "the guards lower the rewards of %d of %d completions by more than %g, such as %s: "
                 "if these are honest, see in the log which guard takes how much, and in "
                 "docs/rewards.md what it is for",
-                len(lowered), len(scores), LOWERED_BY, brief(lowered[0].generation),
+                len(lowered), len(scores), LOWERED_BY, shorten(lowered[0].generation),
             )  # fmt: skip
         found = {f"{self.metric.name}/lowered_share": share(len(lowered), len(scores))}
         kept = [kept_shares(s, self.shaping.limits) for s in scores if s.failure is None]

@@ -36,8 +36,8 @@ from posh_reward.errors import (
     InputError,
     JudgeError,
     PoshError,
+    cut_middle,
     on_one_line,
-    shortened,
 )
 from posh_reward.metrics.metric import package_version
 from posh_reward.metrics.records import record_class, records_adapter
@@ -221,7 +221,7 @@ def refusal(
     status, remedy, pause = CAUSES[code]
     if value is not None:
         text = value if isinstance(value, str) else reprlib.repr(value)  # of at most six values
-        value = shortened(on_one_line(text), LONGEST_VALUE)
+        value = cut_middle(on_one_line(text), LONGEST_VALUE)
     body = {"code": code, "error": on_one_line(why), "field": field, "value": value,
             "remedy": remedy}  # fmt: skip
     headers = {"Retry-After": str(after or pause)} if pause is not None else {}
@@ -344,7 +344,7 @@ class Service:
             if self._fallback is None:
                 bad_reference = not isinstance(references[at], str)
                 raise RequestError(
-                    "judge" if failure.passing else "not_scored",
+                    "judge" if failure.is_transient else "not_scored",
                     f"no reward: {failure}",
                     field=fields[bad_reference].format(at),
                     value=references[at] if bad_reference else completions[at],
@@ -374,7 +374,7 @@ class Service:
         for failure in failures:
             self._texts.labels(failure.kind if failure is not None else "scored").inc()
         if failures:
-            lost = all(failure is not None and failure.passing for failure in failures)
+            lost = all(failure is not None and failure.is_transient for failure in failures)
             self.trouble = str(failures[-1]) if lost else None
         return results
 

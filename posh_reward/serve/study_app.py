@@ -26,7 +26,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from posh_reward.errors import InputError
-from posh_reward.process.locks import LOCK, keep_folder, whole_file
+from posh_reward.process.locks import LOCK_FILE, keep_folder, whole_file
 from posh_reward.serve.hosts import OwnHosts
 from posh_reward.study.packets.make import page_to_serve
 from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
@@ -60,7 +60,7 @@ def study_app(
 
     Besides this machine's name and its addresses, raters may reach it by ``names``.
     """
-    keep_folder(answers, f".{key.packet}{LOCK}")
+    keep_folder(answers, f".{key.packet}{LOCK_FILE}")
     site = StudySite(key, packet, answers, tokens)
     app = Starlette(
         routes=[

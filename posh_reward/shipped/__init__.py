@@ -15,14 +15,14 @@ _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE if (_HERE / FOLDERS[0]).is_dir() else _HERE.parents[1]
 
 
-def shipped(name: str) -> Path:
+def shipped_path(name: str) -> Path:
     """Return the path of a shipped file or folder, such as ``configs/judge/vllm.yaml``."""
     return _ROOT / name
 
 
-def settings_names(folder: str) -> list[str]:
+def list_settings(folder: str) -> list[str]:
     """List the settings files in a shipped folder by name, without suffix."""
-    return sorted(path.stem for path in shipped(folder).glob("*.yaml"))
+    return sorted(path.stem for path in shipped_path(folder).glob("*.yaml"))
 
 
 def copy_to(target: Path) -> list[Path]:
@@ -31,5 +31,5 @@ def copy_to(target: Path) -> list[Path]:
     if existing := ", ".join(str(copy) for copy in copies if copy.exists()):
         raise InputError(f"{existing} would be overwritten: choose another folder, or move it")
     for name, copy in zip(FOLDERS, copies, strict=True):
-        shutil.copytree(shipped(name), copy, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(shipped_path(name), copy, ignore=shutil.ignore_patterns("__pycache__"))
     return copies

@@ -18,11 +18,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from posh_reward.errors import ConfigError, InputError, safe
+from posh_reward.errors import ConfigError, InputError, escape_controls
 from posh_reward.metrics.metric import SEVERAL
 from posh_reward.models.hub import UNKNOWN, adapter_base, identity
-from posh_reward.provenance import PARTS, Origin, Origins, read_origin
-from posh_reward.run_record import RUN_FILE, UNCHECKED, RunRecord, read_run
+from posh_reward.provenance import ORIGIN_FIELDS, Origin, Origins, read_origin
+from posh_reward.run_record import RUN_FILE, UNCHECKED_WARNING, RunRecord, read_run
 from posh_reward.study.packets.make import digest, read_key
 from posh_reward.study.packets.rater_answers import sheets_in
 from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey
@@ -46,7 +46,9 @@ class Step:
     def __str__(self) -> str:
         head = f"{self.what}: {self.place}" if self.place else self.what
         lines = [head, *(f"  {name}: {value}" for name, value in self.facts.items())]
-        return safe("\n".join([*lines, *([f"  BROKEN: {self.problem}"] if self.problem else [])]))
+        return escape_controls(
+            "\n".join([*lines, *([f"  BROKEN: {self.problem}"] if self.problem else [])])
+        )
 
 
 @dataclass(slots=True)
@@ -261,8 +263,8 @@ class Tracer:
             if origin is None:
                 yield Step(what, "", {"weights and settings": UNRECORDED})
                 continue
-            facts = {each: getattr(origin, each) for each in PARTS}
-            yield Step(what, "", facts | ({"note": UNCHECKED} if origin.unchecked else {}))
+            facts = {each: getattr(origin, each) for each in ORIGIN_FIELDS}
+            yield Step(what, "", facts | ({"note": UNCHECKED_WARNING} if origin.unchecked else {}))
             yield from self._weights(origin.model, origin.weights)
 
     # Weights and runs.
@@ -323,7 +325,7 @@ def _run_facts(run: RunRecord | None) -> dict[str, str]:
     facts = {
         "run": f"{run.recipe}, {run.state}, {run.steps} of {run.steps_asked} steps",
         "reason": run.reason,
-        "note": UNCHECKED if run.unchecked else None,
+        "note": UNCHECKED_WARNING if run.unchecked else None,
         "equals": run.checkpoint,
         "data": _listed(run.data),
         "held out": _listed(run.held_out or {}),

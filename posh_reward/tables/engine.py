@@ -12,13 +12,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from posh_reward.datasets.image_files import path_exists
+from posh_reward.datasets.images import path_exists
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.metric import SEVERAL, read_reference
 from posh_reward.metrics.records import fields_of_record, metric_of, read_scores, reason_of, row_of
 from posh_reward.process.progress import progress_bar
-from posh_reward.provenance import ORIGIN, Origins, read_origin
-from posh_reward.settings import brief, brief_list
+from posh_reward.provenance import ORIGIN_COLUMN, Origins, read_origin
+from posh_reward.settings import shorten, shorten_list
 from posh_reward.tables import tables
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.reading import open_rows
@@ -65,7 +65,7 @@ class TableItem:
     @property
     def head(self) -> tables.Row:
         """Columns that the scored row repeats; the optional ones only where present."""
-        names = {"model": self.model, "image": self.image, ORIGIN: self.origin}
+        names = {"model": self.model, "image": self.image, ORIGIN_COLUMN: self.origin}
         return {
             "id": self.id,
             **{key: value for key, value in names.items() if value is not None},
@@ -102,7 +102,7 @@ def check_rows(
             check_column(first, name, flag, column)
         try:
             model = _model(row, columns)
-            origins.add({"model": model, ORIGIN: row.get(ORIGIN)})
+            origins.add({"model": model, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)})
             if columns.id is None and "id" in row and not columns.numbered:
                 raise InputError(
                     "the first row has no id, and this one has: fill it in, or count rows with "
@@ -123,9 +123,9 @@ def check_rows(
 def check_column(present: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
     """Raise ``InputError`` if ``column`` is missing; None requires no column."""
     if column is not None and column not in present:
-        names, flag = brief_list(present), flag.replace("_", "-")
+        names, flag = shorten_list(present), flag.replace("_", "-")
         raise InputError(
-            f"{name} has no column {brief(column)}, but {names}: name the right one with --{flag}"
+            f"{name} has no column {shorten(column)}, but {names}: name the right one with --{flag}"
             + (", or the --delimiter" if len(present) == 1 else "")
         )
 
@@ -152,7 +152,7 @@ def read_items(
             _model(row, columns),
             _place(content),
             content,
-            str(row[ORIGIN]) if read_origin(row.get(ORIGIN)) else None,
+            str(row[ORIGIN_COLUMN]) if read_origin(row.get(ORIGIN_COLUMN)) else None,
         )
 
 
@@ -160,7 +160,7 @@ def _id(value: object) -> str | int:
     if is_missing(value) or value == "":
         raise InputError("the id is missing: fill it in, or count rows with --number-rows")
     if isinstance(value, str) and "\0" in value:
-        raise InputError(f"the id {brief(value)} contains a NUL, which not every file can hold")
+        raise InputError(f"the id {shorten(value)} contains a NUL, which not every file can hold")
     if isinstance(value, str | int):
         return value
     if isinstance(value, list | dict):

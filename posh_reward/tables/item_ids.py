@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from posh_reward.errors import InputError
-from posh_reward.settings import brief
+from posh_reward.settings import shorten
 
 
 class ItemIds:
@@ -25,8 +25,8 @@ class ItemIds:
         if (name := _digest(id)) in own:
             twice = "occurs twice"
             if model:
-                twice += f" for the model {brief(model)}"
-            raise InputError(f"the id {brief(str(id))} {twice}: {remedy}")
+                twice += f" for the model {shorten(model)}"
+            raise InputError(f"the id {shorten(str(id))} {twice}: {remedy}")
         own.add(name)
         self.check_reference(id, reference)
 
@@ -55,7 +55,8 @@ class ItemIds:
         now = _digest(reference)
         if self._references.setdefault(_digest(id), now) != now:
             raise InputError(
-                f"the id {brief(str(id))} has {brief(reference)} as its reference, and another one "
+                f"the id {shorten(str(id))} has {shorten(reference)} as its reference, and "
+                "another one "
                 "in an earlier row: texts about different images are not to be compared, so keep "
                 "the rows of different datasets or splits apart"
             )

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
-from posh_reward.settings import brief, brief_list
+from posh_reward.settings import shorten, shorten_list
 from posh_reward.text_values import content_text
 from posh_reward.types import Failure, is_missing
 
@@ -58,7 +58,7 @@ def add_known_columns(rows: Iterable[Row], text: str) -> Iterator[Row]:
         except (AttributeError, KeyError, TypeError):
             raise InputError(
                 f"row {number} is not one of {layout.name}, as the first is: it has "
-                f"{brief_list(row)}"
+                f"{shorten_list(row)}"
             ) from None
         if TEXT in ours:
             ours = {text: ours.pop(TEXT), **ours}  # a column of that name goes before it
@@ -127,10 +127,10 @@ def read_document(document: object, name: str, text: str) -> Iterator[Row]:
     if isinstance(document, list):
         for number, row in enumerate(document, start=1):
             if not isinstance(row, dict):
-                raise InputError(f"{name}, item {number}: not a JSON object, but {brief(row)}")
+                raise InputError(f"{name}, item {number}: not a JSON object, but {shorten(row)}")
         yield from _label_studio(document, name, text) if _are_tasks(document) else document
     elif not isinstance(document, dict):
-        raise InputError(f"{name} is not a list of JSON objects, but {brief(document)}")
+        raise InputError(f"{name} is not a list of JSON objects, but {shorten(document)}")
     elif _are_objects(document.get("annotations")):
         yield from _coco_annotations(document, name)
     elif _are_objects(document.get("images")):
@@ -143,7 +143,7 @@ def read_document(document: object, name: str, text: str) -> Iterator[Row]:
         yield from ({"id": key, text: value} for key, value in document.items())
     else:
         raise InputError(
-            f"{name} is a JSON object with the keys {brief_list(document)}, a layout that is not "
+            f"{name} is a JSON object with the keys {shorten_list(document)}, a layout that is not "
             "known (data/README.md lists those that are): write a list of objects, or JSON lines"
         )
 
@@ -198,7 +198,7 @@ def _coco_annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
     for annotation in document["annotations"]:
         if "caption" not in annotation or "image_id" not in annotation:
             raise InputError(
-                f"{name} has annotations without a caption, such as {brief(annotation)}: name "
+                f"{name} has annotations without a caption, such as {shorten(annotation)}: name "
                 "COCO's file of captions"
             )
         captions.setdefault(annotation["image_id"], []).append(annotation["caption"])

@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
-from posh_reward.errors import InputError, MissingDependencyError, install
+from posh_reward.errors import InputError, MissingDependencyError, install_command
 from posh_reward.tables.layouts import add_known_columns, read_document
 from posh_reward.tables.tables import (
     ENDINGS,
@@ -39,7 +39,7 @@ from posh_reward.tables.tables import (
     read_jsonl,
     read_table,
 )
-from posh_reward.text_values import MISSING, read_texts
+from posh_reward.text_values import MISSING_TEXT, read_texts
 from posh_reward.types import Failure, is_missing
 
 UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
@@ -148,7 +148,7 @@ def texts_in_row(row: Row, column: str, where: str) -> list[str]:
         InputError: the value is no text; ``where`` begins the message.
     """
     texts = read_texts(row.get(column))
-    if texts == MISSING:
+    if texts == MISSING_TEXT:
         return []
     if isinstance(texts, Failure):
         raise InputError(f"{where}: {texts.about(f'the {column}')}")
@@ -246,7 +246,7 @@ def _read_workbook(source: IO[bytes], shown: str) -> Iterator[Row]:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
         raise MissingDependencyError(
-            f"{shown} is a workbook: save it as CSV, or {install('xlsx')}"
+            f"{shown} is a workbook: save it as CSV, or {install_command('xlsx')}"
         ) from None
     content = BytesIO(source.read())
     _check_unpacked(content, shown)

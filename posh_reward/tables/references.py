@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from posh_reward.errors import InputError
-from posh_reward.settings import brief, brief_list
+from posh_reward.settings import shorten, shorten_list
 from posh_reward.tables.reading import open_rows, texts_in_row
 from posh_reward.tables.tables import Row, display_name
 from posh_reward.types import is_missing
@@ -70,7 +70,8 @@ class ReferenceFile:
             if each is not None and each in row:
                 return each
         raise InputError(
-            f"{self._shown} has no column {brief(name or default)}, but {brief_list(row)}: name "
+            f"{self._shown} has no column {shorten(name or default)}, but "
+            f"{shorten_list(row)}: name "
             f"the right one with --{default}, or rename it to {default}"
         )
 
@@ -80,8 +81,8 @@ class ReferenceFile:
         for row in rows:
             if is_missing(row.get(column)):
                 raise InputError(
-                    f"{name} has no column {brief(column)} to find references by, but "
-                    f"{brief_list(row)}: name the right one with --id"
+                    f"{name} has no column {shorten(column)} to find references by, but "
+                    f"{shorten_list(row)}: name the right one with --id"
                 )
             if self.id is None and row.get("image_id", row["id"]) != row["id"]:
                 raise InputError(
@@ -99,8 +100,10 @@ class ReferenceFile:
             yield {**image, **row, self.column: texts or None}
         if not self._found:
             raise InputError(
-                f"no id of {name}, such as {brief_list(self._missing)}, is in {self._shown}, which "
-                f"has {brief_list(self.texts)}: write them alike, or name the column that has them "
+                f"no id of {name}, such as {shorten_list(self._missing)}, is in "
+                f"{self._shown}, which "
+                f"has {shorten_list(self.texts)}: write them alike, or name the column that "
+                "has them "
                 "with --id"
             )
 
@@ -132,4 +135,4 @@ def _text_of(id: object) -> str:
 
 
 def _counted(ids: Collection[str]) -> str:
-    return f"{len(ids):,} id{'s' * (len(ids) != 1)} ({brief_list(ids)})"
+    return f"{len(ids):,} id{'s' * (len(ids) != 1)} ({shorten_list(ids)})"

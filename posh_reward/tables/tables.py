@@ -21,7 +21,7 @@ from pathlib import Path
 from reprlib import repr as short
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, get_args, get_origin, get_type_hints
 
-from posh_reward.errors import BusyError, InputError, MissingDependencyError, shortened
+from posh_reward.errors import BusyError, InputError, MissingDependencyError, cut_middle
 from posh_reward.metrics.records import (
     EARLIER,
     RECORDS,
@@ -31,8 +31,8 @@ from posh_reward.metrics.records import (
     read_scores,
 )
 from posh_reward.process.locks import open_alone, whole_file
-from posh_reward.provenance import ORIGIN
-from posh_reward.settings import brief
+from posh_reward.provenance import ORIGIN_COLUMN
+from posh_reward.settings import shorten
 from posh_reward.tables.layouts import Row as Row
 from posh_reward.types import Failure, Scores
 
@@ -86,7 +86,8 @@ def checked_delimiter(delimiter: str) -> str:
     delimiter = "\t" if delimiter == r"\t" else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise InputError(
-            f"the delimiter {brief(delimiter)} is not one character, such as ';' or '\\t' for a tab"
+            f"the delimiter {shorten(delimiter)} is not one character, such as ';' or '\\t' "
+            "for a tab"
         )
     return delimiter
 
@@ -168,7 +169,7 @@ def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in made if keys.count(key) > 1)
-        raise ValueError(f"the key {brief(twice)} occurs twice")
+        raise ValueError(f"the key {shorten(twice)} occurs twice")
     return made
 
 
@@ -233,7 +234,7 @@ def _whole_rows(reader: CsvReader, name: str) -> Iterator[list[str]]:
 def check_distinct(columns: Sequence[str], name: str) -> None:
     twice = [column for column in columns if column and columns.count(column) > 1]
     if twice:
-        raise InputError(f"{name} has the column {brief(twice[0])} twice: rename one of them")
+        raise InputError(f"{name} has the column {shorten(twice[0])} twice: rename one of them")
 
 
 def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
@@ -250,7 +251,7 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
             _check_cells(batch, name)
             yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{name}: not Parquet ({shortened(str(error), 150)})") from None
+        raise InputError(f"{name}: not Parquet ({cut_middle(str(error), 150)})") from None
 
 
 def _check_column_sizes(metadata: pyarrow.parquet.FileMetaData, name: str) -> None:
@@ -310,7 +311,9 @@ def standard_output() -> BinaryIO:
     return sys.stdout.buffer
 
 
-TEXTS = frozenset({*"id model image generation reference question signature".split(), ORIGIN})
+TEXTS = frozenset(
+    {*"id model image generation reference question signature".split(), ORIGIN_COLUMN}
+)
 PROVE_TEXTS = frozenset("response answer caption program value dropped why".split())
 """Columns of texts beside a metric's own fields."""
 WRITTEN_AT_ONCE = 1000  # rows converted to Parquet at a time

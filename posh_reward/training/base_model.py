@@ -23,7 +23,7 @@ from posh_reward.models.hub import (
     lacking_file,
     weights_fingerprint,
 )
-from posh_reward.process.child import run
+from posh_reward.process.child import run_command
 from posh_reward.process.python import python_module
 from posh_reward.run_record import read_run
 from posh_reward.training.processors import load_processor
@@ -97,7 +97,7 @@ def _merge_in_subprocess(adapter: str, base: str, folder: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_PREFIXES)}
     environment["CUDA_VISIBLE_DEVICES"] = ""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    result = run(command, env=environment, **pipes)
+    result = run_command(command, env=environment, **pipes)
     if result.returncode:
         reason = (result.stderr.strip().splitlines() or ["it was killed"])[-1]
         raise ConfigError(f"the adapter {adapter} cannot be merged into {base}: {reason}")

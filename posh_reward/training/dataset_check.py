@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.datasets.load_dataset import check_columns
 from posh_reward.errors import ConfigError
 from posh_reward.reward.objectives import SharedCall, check_shared, metrics_of
-from posh_reward.settings import brief_list
+from posh_reward.settings import shorten_list
 from posh_reward.text_values import has_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def check_datasets(trainer: Trainer) -> None:
                 if column in trainer.train_dataset.features and column not in columns:
                     raise ConfigError(
                         f"{where} has no column {column!r}, which the training data has and the "
-                        f"reward reads (it has {brief_list(columns)})"
+                        f"reward reads (it has {shorten_list(columns)})"
                     )
                 image = getattr(reward, "image_column", None) or "image"
                 check_columns(dataset, where, column, image)
@@ -70,7 +70,8 @@ def _check_images(where: str, dataset: Any) -> None:
     if column is None:
         raise ConfigError(
             f"{where} has no column 'image', so the model would describe images that it does "
-            f"not see (it has {brief_list(dataset.features)}): dataset.rename_column(..., 'image')"
+            f"not see (it has {shorten_list(dataset.features)}): dataset.rename_column(..., "
+            "'image')"
         )
     if not hasattr(dataset, "data") or not dataset.data.column(column).null_count:
         return  # a stream, or complete; decoding the images would take minutes
@@ -78,7 +79,8 @@ def _check_images(where: str, dataset: Any) -> None:
     without = [row for row, cell in enumerate(cells) if not cell.is_valid]
     if without:
         raise ConfigError(
-            f"{where}: rows {brief_list(without)} have no image in column {column!r}, at which the "
+            f"{where}: rows {shorten_list(without)} have no image in column {column!r}, at "
+            "which the "
             f"trainer would fail: dataset.filter(lambda row: row[{column!r}] is not None)"
         )
 

@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from posh_reward.errors import install
+from posh_reward.errors import install_command
 
 UNUSABLE_EXIT_STATUS = 2  # as of the command line
 MISSING_PACKAGES = [
@@ -19,7 +19,8 @@ MISSING_PACKAGES = [
 ]
 if MISSING_PACKAGES:
     print(
-        f"{Path(sys.argv[0]).name}: {', '.join(MISSING_PACKAGES)} missing: {install('train')}",
+        f"{Path(sys.argv[0]).name}: {', '.join(MISSING_PACKAGES)} missing: "
+        f"{install_command('train')}",
         file=sys.stderr,
     )
     sys.exit(UNUSABLE_EXIT_STATUS)

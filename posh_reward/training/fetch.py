@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import check_dataset, check_name_of_hub, is_drawn
-from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install
+from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install_command
 from posh_reward.graph.maverick import PAPER_WEIGHTS, default_env, make_env, python_of
 from posh_reward.models.hub import MODEL_FILES, lacking_file
 from posh_reward.posh.load_judge import engine_settings
 from posh_reward.posh.load_metric import read_metric
-from posh_reward.process.child import run
+from posh_reward.process.child import run_command
 from posh_reward.process.python import python_module
 from posh_reward.settings import read_settings
 
@@ -168,7 +168,7 @@ def fetch(asset: Asset) -> None:
             # spaCy chooses the package for its own version, and runs `python -m pip`, which would
             # import from the working folder.
             command = python_module("spacy", "download", asset.name)
-            run(command, stdout=sys.stderr, cwd=sys.prefix).check_returncode()
+            run_command(command, stdout=sys.stderr, cwd=sys.prefix).check_returncode()
         else:
             make_env(Path(asset.name))
     except Exception as error:  # the hub's client, pip and datasets raise many kinds
@@ -191,7 +191,7 @@ def offline_reason() -> str | None:
 
 def _require_hub() -> None:
     if find_spec("huggingface_hub") is None:
-        raise MissingDependencyError(f"fetching needs huggingface_hub: {install('train')}")
+        raise MissingDependencyError(f"fetching needs huggingface_hub: {install_command('train')}")
 
 
 def _snapshot(asset: Asset, *, local_files_only: bool) -> str:

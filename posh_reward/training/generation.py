@@ -15,23 +15,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from posh_reward.datasets.load_dataset import PROMPT, check_name_of_hub, load_images, prompt
+from posh_reward.datasets.load_dataset import PAPER_PROMPT, check_name_of_hub, load_images, prompt
 from posh_reward.errors import (
     ConfigError,
     InputError,
     MissingDependencyError,
-    install,
-    installed,
+    escape_controls,
+    install_command,
+    installed_version,
     on_one_line,
-    safe,
 )
 from posh_reward.models.hub import UNKNOWN, config_digest, identity
 from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_model import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
-from posh_reward.provenance import ORIGIN, Origin, Origins, prompt_digest
+from posh_reward.provenance import ORIGIN_COLUMN, Origin, Origins, prompt_digest
 from posh_reward.run_record import read_run
-from posh_reward.settings import brief_list
+from posh_reward.settings import shorten_list
 from posh_reward.tables.dataset_images import OTHER_IMAGES
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.tables import Journal
@@ -76,7 +76,7 @@ class GenerationSettings:
     shards: int = 1  # ... of this many parts of neighbouring rows, of equal size but for one row
     batch: int | None = None  # images per call; None: the engine's default
     max_new_tokens: int = DEFAULT_MAX_NEW_TOKENS
-    prompt_text: str = PROMPT
+    prompt_text: str = PAPER_PROMPT
     max_pixels: int | None = None  # larger images are shrunk; None: to the models' smallest cap
     repetition_penalty: float = 1.0  # 1 is off; overrides a model's own (Qwen2.5-VL: 1.05)
 
@@ -86,7 +86,7 @@ class GenerationSettings:
         return Origin(
             weights=identity(model),
             config=config_digest(model),
-            engine=f"{self.engine} {installed(self.engine)}",
+            engine=f"{self.engine} {installed_version(self.engine)}",
             dtype="bfloat16" if _has_gpu() else "float32",
             max_new_tokens=str(self.max_new_tokens),
             repetition_penalty=f"{self.repetition_penalty:g}",
@@ -154,10 +154,10 @@ def recorded_prompt(models: Iterable[str]) -> str:
     prompts = dict.fromkeys(filter(None, map(learned_prompt, models)))
     if len(prompts) > 1:
         raise InputError(
-            f"the models were trained with different prompts, {brief_list(prompts)}: choose one "
+            f"the models were trained with different prompts, {shorten_list(prompts)}: choose one "
             "for all with --prompt-text"
         )
-    return next(iter(prompts), PROMPT)
+    return next(iter(prompts), PAPER_PROMPT)
 
 
 def generate(settings: GenerationSettings) -> dict[str, int]:
@@ -192,14 +192,14 @@ def generate(settings: GenerationSettings) -> dict[str, int]:
             try:
                 cut = _describe_all(settings, dataset, undescribed, label, origin, journal)
             except ConfigError as error:
-                logger.warning("%s", safe(str(error)))
+                logger.warning("%s", escape_controls(str(error)))
                 failed.append(name)
                 continue
             counts[label] = len(undescribed)
             if cut:
                 logger.warning(
                     "%d of %d descriptions by %s were cut at max_new_tokens, so their omissions "
-                    "are overstated: raise it", cut, len(undescribed), safe(label),
+                    "are overstated: raise it", cut, len(undescribed), escape_controls(label),
                 )  # fmt: skip
     if failed:
         raise ConfigError(
@@ -241,7 +241,7 @@ def _build_origins(
         if count := before.unnamed[label]:
             logger.warning(
                 "%s does not say which weights made %d rows of %s: they are kept as they are",
-                output, count, safe(label),
+                output, count, escape_controls(label),
             )  # fmt: skip
         known = before.known.get(label)
         if known is not None and (differences := new[name].differences(known)):
@@ -253,7 +253,7 @@ def _build_origins(
         if known is not None and UNKNOWN in known.weights:
             logger.warning(
                 "whether the weights of %s are those of its rows in %s is unknown: name a folder, "
-                "or connect to the hub", safe(label), output,
+                "or connect to the hub", escape_controls(label), output,
             )  # fmt: skip
     labelled = {settings.name_in_rows(name): origin for name, origin in new.items()}
     everything = Origins({**before.by_model, **labelled})
@@ -281,7 +281,7 @@ def _common_cap(models: Mapping[str, str]) -> int | None:
         listed = ", ".join(f"{name} {cap:,}" for name, cap in caps.items())
         logger.warning(
             "the models cap images at different numbers of pixels (%s): all use %s now; "
-            "--max_pixels sets another", safe(listed), f"{min(caps.values()):,}",
+            "--max_pixels sets another", escape_controls(listed), f"{min(caps.values()):,}",
         )  # fmt: skip
     return min(caps.values(), default=None)
 
@@ -341,11 +341,11 @@ def _description_rows(
             "image": image,
             "generation": text,
             "reference": reference,
-            ORIGIN: origin,
+            ORIGIN_COLUMN: origin,
         }
         if settings.max_pixels is not None:
             row["max_pixels"] = settings.max_pixels
-        if settings.prompt_text != PROMPT:
+        if settings.prompt_text != PAPER_PROMPT:
             row["prompt"] = settings.prompt_text
         if truncated:
             row["truncated"] = True
@@ -363,7 +363,7 @@ def _load_describer(
     if not Path(model).exists():
         check_name_of_hub(model)
     elif problem := compare_with_best(Path(model)):
-        logger.warning("%s", safe(problem))
+        logger.warning("%s", escape_controls(problem))
     try:
         find_base_model(model)  # says what is wrong with an adapter's own model
         return kind(model, settings)
@@ -439,7 +439,8 @@ class VllmDescriber:
     def __init__(self, model: str, settings: GenerationSettings) -> None:
         if importlib.util.find_spec("vllm") is None:
             raise MissingDependencyError(
-                f"--engine vllm needs vLLM: {install('vllm')}, or leave out --engine to use "
+                f"--engine vllm needs vLLM: {install_command('vllm')}, or leave out --engine "
+                "to use "
                 "transformers"
             )
         set_vllm_defaults(os.environ)
@@ -490,7 +491,7 @@ class VllmDescriber:
 class ImagePrompt:
     """Prompt with one image, and decoding of replies; the same for every engine."""
 
-    def __init__(self, processor: ProcessorMixin, prompt_text: str = PROMPT) -> None:
+    def __init__(self, processor: ProcessorMixin, prompt_text: str = PAPER_PROMPT) -> None:
         self.processor: Any = processor
         turn = [{"type": "image"}, {"type": "text", "text": prompt_text}]
         self.text: str = self.processor.apply_chat_template(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from accelerate.utils import broadcast_object_list, set_seed
 from transformers import ProgressCallback, TrainerState
 
-from posh_reward.errors import ConfigError, JudgeError, PoshError, on_one_line, safe
+from posh_reward.errors import ConfigError, JudgeError, PoshError, escape_controls, on_one_line
 from posh_reward.models.vllm.vllm_model import separate_vllm_caches, set_vllm_defaults
 from posh_reward.process.progress import on_terminal, progress_bar
 from posh_reward.process.python import SAFE_PATH
@@ -230,7 +230,7 @@ def warn_of_other_prompt(model: str, text: str) -> None:
         logger.warning(
             "%s was trained with another prompt, %r, and is given %r now: set prompt_text to the "
             "former, or train and describe with the latter alone",
-            safe(model), on_one_line(str(learned)), on_one_line(text),
+            escape_controls(model), on_one_line(str(learned)), on_one_line(text),
         )  # fmt: skip
 
 

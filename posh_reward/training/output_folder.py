@@ -13,7 +13,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.models.hub import MERGED
 from posh_reward.process.locks import keep_folder
 from posh_reward.run_record import RunRecord, read_run
-from posh_reward.settings import brief
+from posh_reward.settings import shorten
 from posh_reward.training.resume import numbered_checkpoints, parse_checkpoint_step
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _refuse_other_run(
     """Raise ConfigError if the run that is finished here had other settings."""
     others = find_differing_settings(before, asked)
     if others:
-        values = (f"{each} {brief(before.get(each, 'unset'))}" for each in others)
+        values = (f"{each} {shorten(before.get(each, 'unset'))}" for each in others)
         raise ConfigError(
             f"{folder} has another run, finished at step {step}, with {', '.join(values)}: "
             f"{START_OVER}"

@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets import load_dataset
-from posh_reward.datasets.image_files import NewSize, as_jpeg, open_image, path_exists
+from posh_reward.datasets.images import (
+    NewSize,
+    find_defect,
+    open_image,
+    path_exists,
+    resize_to_jpeg,
+    stored_source,
+)
 from posh_reward.errors import ConfigError, MissingDependencyError, on_one_line
 from posh_reward.models.prompt_images import SizeLimits, check_max_pixels, size_for_model
 
@@ -213,13 +220,13 @@ def _stat_image_files(dataset: Dataset) -> list[tuple[int, int]]:
 def _is_ready(stored: Mapping[str, Any] | None, new_size: NewSize) -> bool:
     """Return True if an image can be decoded, is upright, in RGB and of its new size."""
     try:
-        with open_image(load_dataset.source_of(stored)) as image:
+        with open_image(stored_source(stored)) as image:
             as_it_is = image.mode == "RGB" and image.getexif().get(ORIENTATION_TAG, 1) == 1
             if not as_it_is or new_size(*image.size) != image.size:
                 return False
     except Exception:  # decoders raise many types of error
         return False
-    return load_dataset.why_broken(stored) is None
+    return find_defect(stored) is None
 
 
 def _resize_batch(batch: Mapping[str, Any], new_size: NewSize) -> dict[str, Any]:
@@ -232,5 +239,5 @@ def _resize_batch(batch: Mapping[str, Any], new_size: NewSize) -> dict[str, Any]
 def _resize_stored(stored: Mapping[str, Any] | None, new_size: NewSize) -> Mapping[str, Any] | None:
     if _is_ready(stored, new_size):
         return stored
-    with open_image(load_dataset.source_of(stored)) as image:
-        return {"bytes": as_jpeg(image, new_size), "path": None}
+    with open_image(stored_source(stored)) as image:
+        return {"bytes": resize_to_jpeg(image, new_size), "path": None}

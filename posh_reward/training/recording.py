@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from posh_reward.errors import PoshError, installed
+from posh_reward.errors import PoshError, installed_version
 from posh_reward.models.hub import COMMIT, FINGERPRINT, UNKNOWN, identity, samples
 from posh_reward.reward.objectives import metrics_of
-from posh_reward.run_record import UNCHECKED, RunRecord, read_run, write_run
+from posh_reward.run_record import UNCHECKED_WARNING, RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
 from posh_reward.training.output_folder import find_differing_settings
 from posh_reward.training.resume import last_checkpoint, parse_checkpoint_step, raise_on_all_ranks
@@ -71,7 +71,7 @@ def record_run(
         if record.unchecked:
             trainer.callback_handler.callbacks.insert(0, LogUnchecked())  # before trackers
             if checks_judge(script):
-                logger.warning("what this run goes on from %s", UNCHECKED)
+                logger.warning("what this run goes on from %s", UNCHECKED_WARNING)
         write_run(Path(trainer.args.output_dir), record)
     trainer.add_callback(RecordProgress())
     try:
@@ -146,7 +146,7 @@ def _new_record(
         metric=read_metric_settings(script) if hasattr(script, "metric") else None,
         reward="; ".join(signatures) or None,
         settings=settings,
-        versions={name: version for name in LIBRARIES if (version := installed(name))},
+        versions={name: version for name in LIBRARIES if (version := installed_version(name))},
         held_out=held_out,
         unchecked=not checks_judge(script) or bool(start and start.unchecked),
     )

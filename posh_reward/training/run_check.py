@@ -19,9 +19,9 @@ from posh_reward.errors import (
     ConfigError,
     JudgeError,
     MissingDependencyError,
-    install,
-    installed,
-    safe,
+    escape_controls,
+    install_command,
+    installed_version,
 )
 from posh_reward.graph.maverick import setup_command
 from posh_reward.posh.load_judge import engine_settings
@@ -174,7 +174,7 @@ def launch_command(config: Path) -> str:
     """Return the launch line with this configuration, whose own may be an ancestor's."""
     _, words = launch_line(config)
     named = (str(config) if before == "--config" else word for before, word in pairwise(words))
-    return safe(shlex.join([*words[:1], *named]))
+    return escape_controls(shlex.join([*words[:1], *named]))
 
 
 def accelerate_config(config: Path) -> Path | None:
@@ -213,7 +213,7 @@ def missing_packages(
         yield broken
     for package, (user, extra) in needs.items():
         if find_spec(package) is None:
-            yield f"{package}, for {user}: {install(extra)}"
+            yield f"{package}, for {user}: {install_command(extra)}"
     if model.attn_implementation == "flash_attention_2" and find_spec("flash_attn") is None:
         yield "flash-attn, for attn_implementation: install it, or leave the setting out"
     name = str(model.model_name_or_path)
@@ -238,7 +238,7 @@ def wrong_versions() -> Iterator[str]:
         marker = requirement.marker
         if marker is not None and not any(marker.evaluate({"extra": each}) for each in EXTRAS):
             continue
-        version = installed(requirement.name)
+        version = installed_version(requirement.name)
         if version is None:
             continue  # missing_packages names it, if this run needs it
         if not requirement.specifier.contains(version, prereleases=True):

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, get_type_hints
 
 from trl import TrlParser
 
-from posh_reward.datasets.load_dataset import PROMPT
+from posh_reward.datasets.load_dataset import PAPER_PROMPT
 from posh_reward.errors import ConfigError, PoshError, on_one_line
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.posh.check import NOT_CHECKED
@@ -23,7 +23,13 @@ from posh_reward.posh.load_metric import metric_flags, read_metric
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import build_shaping
 from posh_reward.reward.trl import FailureLimit
-from posh_reward.settings import brief, guess, misfit, read_settings, trust_settings
+from posh_reward.settings import (
+    find_type_error,
+    read_settings,
+    shorten,
+    suggest_name,
+    trust_settings,
+)
 from posh_reward.training.dapo.credit import check_span_credit
 from posh_reward.training.dapo.sampling import MIN_SPREAD, DynamicSampling, check_groups
 from posh_reward.training.learning import NO_MASTER_WEIGHTS
@@ -85,7 +91,7 @@ def parse_flags(kinds: Sequence[type], argv: Sequence[str]) -> tuple[Any, ...]:
         raise ConfigError(str(error)) from None
     if unknown:
         options = [option for action in parser.actions for option in action.option_strings]
-        raise ConfigError(f"unknown flag {unknown[0]}{guess(unknown[0], options)}")
+        raise ConfigError(f"unknown flag {unknown[0]}{suggest_name(unknown[0], options)}")
     return tuple(objects[: len(kinds)])  # without the last, a namespace with --check alone
 
 
@@ -132,15 +138,15 @@ def _set_defaults(
     names = [action.dest for action in parser.actions]
     for key, value in settings.items():
         if key != ENV_KEY and key not in names:
-            raise ConfigError(f"{name}: unknown setting {key!r}{guess(key, names)}")
+            raise ConfigError(f"{name}: unknown setting {key!r}{suggest_name(key, names)}")
         if isinstance(value, str):  # argparse converts strings, such as 1e-6, itself
             continue
-        problem = misfit(value, hints.get(key, Any))
+        problem = find_type_error(value, hints.get(key, Any))
         if problem is not None:
-            raise ConfigError(f"{name}: {key} is {brief(value)}: {problem}")
+            raise ConfigError(f"{name}: {key} is {shorten(value)}: {problem}")
     variables = settings.get(ENV_KEY, {})
     if not isinstance(variables, Mapping):
-        raise ConfigError(f"{name}: env is {brief(variables)}: use a mapping")
+        raise ConfigError(f"{name}: env is {shorten(variables)}: use a mapping")
     os.environ.update({key: str(value) for key, value in variables.items()})
     defaults = {key: value for key, value in settings.items() if key != ENV_KEY}
     parser.set_defaults_with_config(**defaults)
@@ -217,10 +223,10 @@ def read_processes(path: Path) -> Processes:
     # ``accelerate launch`` silently accepts unknown names under ``deepspeed_config``.
     inner = read_settings(path).get("deepspeed_config") or {}
     if not isinstance(inner, dict):
-        raise ConfigError(f"{path.name}: deepspeed_config is {brief(inner)}: use a mapping")
+        raise ConfigError(f"{path.name}: deepspeed_config is {shorten(inner)}: use a mapping")
     names = [each.name for each in fields(DeepSpeedPlugin)]
     for name in inner.keys() - {*names, *LAUNCHER_KEYS}:
-        raise ConfigError(f"{path.name}: unknown setting {name!r}{guess(name, names)}")
+        raise ConfigError(f"{path.name}: unknown setting {name!r}{suggest_name(name, names)}")
     try:
         cluster = load_config_from_file(str(path))
         processes, machines = int(cluster.num_processes), int(cluster.num_machines)
@@ -331,7 +337,7 @@ def is_evaluated(args: Any) -> bool:
 
 def bound_prompt_tokens(text: str) -> int:
     """Return an upper bound for a prompt's tokens: one per two characters beyond the paper's."""
-    return MAX_PROMPT_TOKENS + max(0, len(text) - len(PROMPT)) // 2
+    return MAX_PROMPT_TOKENS + max(0, len(text) - len(PAPER_PROMPT)) // 2
 
 
 def _check_lengths(script: Any, args: Any) -> Iterator[str]:

@@ -22,7 +22,7 @@ from statistics import fmean
 import numpy as np
 
 from posh_reward import PoSh
-from posh_reward.datasets.scenes import Scene, caption, draw, generate, uneven_caption
+from posh_reward.datasets.scenes import Scene, caption, draw_scene, generate_scenes, uneven_caption
 from posh_reward.pages.element_marks import PairCard, page
 from posh_reward.posh.examine import SUPPORTED
 from posh_reward.posh.means import mean_score
@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def images(count: int, seed: int) -> list[Scene]:
     """Return the scenes to draw."""
-    return list(generate("test", count, seed))
+    return list(generate_scenes("test", count, seed))
 
 
 def oracle(count: int, seed: int) -> str:
@@ -91,7 +91,7 @@ def study(count: int, seed: int) -> list[Case]:
     """Score all texts, with the witness asked about everything."""
     scenes = images(count, seed)
     texts = scene_texts(scenes)
-    drawings = [draw(scene) for scene in scenes]
+    drawings = [draw_scene(scene) for scene in scenes]
 
     def scores_of(kind: str, errs: float) -> list[Scores]:
         posh = PoSh(witness=ErringWitness(oracle(count, seed), errs), supported=HIGHEST_GRADE)
@@ -198,7 +198,7 @@ def marks_page(scenes: Sequence[Scene], witness: str) -> str:
     items = []
     for scene, text in zip(examples, texts, strict=True):
         for posh, name in ((PoSh(), "reference alone"), (PoSh(witness=witness), "and the image")):
-            [scores] = posh.score([text], [uneven_caption(scene)], [draw(scene)])
+            [scores] = posh.score([text], [uneven_caption(scene)], [draw_scene(scene)])
             items.append(PairCard(f"{scene.uid}, {name}", scores, png(scene)))
     return page(items, "Two false details in each text", in_pairs=True)
 
@@ -206,7 +206,7 @@ def marks_page(scenes: Sequence[Scene], witness: str) -> str:
 def png(scene: Scene) -> bytes:
     """Return the drawing as PNG, enlarged."""
     buffer = io.BytesIO()
-    draw(scene, 3).save(buffer, "png")
+    draw_scene(scene, 3).save(buffer, "png")
     return buffer.getvalue()
 
 

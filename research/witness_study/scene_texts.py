@@ -119,7 +119,7 @@ def falsify(subject: Subject, other: Subject | None, rng: random.Random) -> Subj
 
 def choices(subject: Subject) -> dict[str, Sequence[Any]]:
     """Return the possible values of each detail of such a subject."""
-    if subject.person:
+    if subject.is_person:
         skirted = subject.noun in ("woman", "girl")
         alike = [each for each in GARMENTS if (each in ("woman", "girl")) == skirted]
         return {

@@ -14,11 +14,11 @@ import httpx
 
 from posh_reward import HarmonicEval, HarmonicReward, RubricJudge, RubricReward
 from posh_reward.audit.variants import HEADINGS, reader
-from posh_reward.datasets.scenes import Scene, generate, things
+from posh_reward.datasets.scenes import Scene, generate_scenes, list_things
 from posh_reward.datasets.scenes import caption as wording
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.posh.oracle import ground, is_true
+from posh_reward.posh.oracle import ground_entities, is_true
 from posh_reward.reward.texts import clean
 from posh_reward.types import Description, Question, SceneGraph
 
@@ -126,7 +126,7 @@ rubric = RubricReward(RubricJudge(FakeModel(writer=points), {"metrics": [TRUE]})
 
 @cache
 def scenes() -> dict[str, Scene]:
-    return {scene.uid: scene for scene in generate("test", SCENES)}
+    return {scene.uid: scene for scene in generate_scenes("test", SCENES)}
 
 
 @cache
@@ -162,14 +162,14 @@ def claims(text: str, scene: Scene) -> dict[tuple[str, ...], bool]:
     if not isinstance(read, Description):
         return {("nothing",): False}
     denied = {token.sentence for token in read.tokens if DENIAL.fullmatch(token.text)}
-    seen, found = ground(read, things(scene)), dict[tuple[str, ...], bool]()
+    seen, found = ground_entities(read, list_things(scene)), dict[tuple[str, ...], bool]()
 
     def claim(sentences: Sequence[int], question: Question, *words: str) -> None:
         key = (*words, "" if set(sentences) - denied else "denied")
         found[key] = is_true(seen, question) is True and not key[-1]
 
     def name(entity: int) -> str:
-        return str(seen.of.get(entity, seen.nouns[entity]))
+        return str(seen.assigned.get(entity, seen.nouns[entity]))
 
     for at, entity in enumerate(read.graph.entities):
         ask = Question("precision", "entity", entity.head, read, NOTHING, at)

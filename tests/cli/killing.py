@@ -26,7 +26,7 @@ from PIL import Image
 
 from posh_reward import PoSh
 from posh_reward.cli import main
-from posh_reward.datasets.scenes import caption, generate
+from posh_reward.datasets.scenes import caption, generate_scenes
 from posh_reward.models.fake_model import FakeModel, quoted
 from posh_reward.models.model import MODELS, Prompt
 from posh_reward.study.packets.make import read_key, write_packet
@@ -37,7 +37,7 @@ from tests.other_metrics.prove.scripted import scripted_writer
 from tests.study.packets.studies import coarse, packet, saved
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-SCENES = list(generate("test", 24))
+SCENES = list(generate_scenes("test", 24))
 CAPTIONS = [caption(scene) for scene in SCENES]
 
 

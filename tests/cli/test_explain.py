@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.cli import OK, UNUSABLE
-from posh_reward.datasets.scenes import caption, draw, generate
+from posh_reward.datasets.scenes import caption, draw_scene, generate_scenes
 from tests.cli.running import GENERATION, REFERENCE, run
 
 
@@ -47,8 +47,8 @@ def test_colours_on_request_and_nothing_steers_the_terminal(
 def test_a_witness_looks_at_the_image_that_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scene = next(generate("test", 1, 7))
-    draw(scene).save(tmp_path / "drawn.png")
+    scene = next(generate_scenes("test", 1, 7))
+    draw_scene(scene).save(tmp_path / "drawn.png")
     flags = ("explain", caption(scene), "A bridge.", "--witness", "scenes:train=0:heldout=1:seed=7",
              "--limit", "100")  # fmt: skip
     assert run(*flags) == UNUSABLE

@@ -9,7 +9,7 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.datasets.scenes import caption, draw, generate
+from posh_reward.datasets.scenes import caption, draw_scene, generate_scenes
 from posh_reward.metrics.records import reason_of
 from posh_reward.tables.tables import format_of, read_table, scores_of, write_table
 from posh_reward.types import Failure
@@ -240,8 +240,8 @@ def test_the_summary_names_the_rows_without_a_score(
 def test_a_witness_looks_at_the_images_of_a_table(tmp_path: Path, ending: str) -> None:
     if ending == "parquet":
         pytest.importorskip("pyarrow")
-    scene = next(scene for scene in generate("test", 20, 7) if scene.slots[0])
-    draw(scene).save(tmp_path / "drawn.png")
+    scene = next(scene for scene in generate_scenes("test", 20, 7) if scene.slots[0])
+    draw_scene(scene).save(tmp_path / "drawn.png")
     texts = {"generation": caption(scene), "reference": "There is a bridge."}
     table = write_rows(tmp_path / "in.jsonl", [{**texts, "image": "drawn.png"}, texts])
     out = tmp_path / f"out.{ending}"

@@ -8,7 +8,7 @@ from PIL import Image
 from posh_reward.datasets import scenes
 from posh_reward.errors import InputError
 
-SOME = list(scenes.generate("train", 60))
+SOME = list(scenes.generate_scenes("train", 60))
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:
@@ -17,7 +17,9 @@ def test_the_same_seed_gives_the_same_rows() -> None:
 
 def test_no_content_is_in_two_splits_whatever_the_seed() -> None:
     contents = {
-        split: {scene.slots for seed in (0, 1) for scene in scenes.generate(split, 300, seed)}
+        split: {
+            scene.slots for seed in (0, 1) for scene in scenes.generate_scenes(split, 300, seed)
+        }
         for split in scenes.SPLITS
     }
     assert not contents["train"] & contents["test"]
@@ -26,7 +28,7 @@ def test_no_content_is_in_two_splits_whatever_the_seed() -> None:
 
 
 def test_no_scene_occurs_twice_in_a_split() -> None:
-    assert len({scene.slots for scene in scenes.generate("train", 500)}) == 500
+    assert len({scene.slots for scene in scenes.generate_scenes("train", 500)}) == 500
 
 
 @pytest.mark.parametrize("scene", SOME[:20], ids=lambda scene: scene.uid)
@@ -54,9 +56,9 @@ def test_uneven_captions_name_every_subject_and_leave_details_out() -> None:
 @pytest.mark.parametrize("color", scenes.COLORS)
 def test_a_garment_is_painted_in_its_color_in_its_slot(color: str) -> None:
     scene = scenes.Scene("one", (None, scenes.Subject("woman", color, pose="stands"), None))
-    image = scenes.draw(scene)
-    unit = scenes.UNIT
-    slots = [image.crop((s * unit, 0, (s + 1) * unit, unit)) for s in range(scenes.SLOTS)]
+    image = scenes.draw_scene(scene)
+    unit = scenes.UNITS_PER_SLOT
+    slots = [image.crop((s * unit, 0, (s + 1) * unit, unit)) for s in range(scenes.SLOTS_PER_SCENE)]
     painted = [sum(p == scenes.PAINT[color] for p in _pixels(slot)) for slot in slots]
     assert painted[1] > 100
     assert painted[0] == painted[2] == 0
@@ -73,5 +75,5 @@ def _pixels(image: Image.Image) -> list[tuple[int, ...]]:
 
 
 def test_the_scenes_of_earlier_figures_are_still_drawn() -> None:
-    first = [scene for split in scenes.SPLITS for scene in scenes.generate(split, 50, 0)]
+    first = [scene for split in scenes.SPLITS for scene in scenes.generate_scenes(split, 50, 0)]
     assert hashlib.sha256(repr(first).encode()).hexdigest().startswith("c62a55fb91d079d2")

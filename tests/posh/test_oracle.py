@@ -3,8 +3,15 @@
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.datasets.scenes import Scene, Subject, caption, draw, generate, things
-from posh_reward.posh.oracle import ground, is_true
+from posh_reward.datasets.scenes import (
+    Scene,
+    Subject,
+    caption,
+    draw_scene,
+    generate_scenes,
+    list_things,
+)
+from posh_reward.posh.oracle import ground_entities, is_true
 from posh_reward.types import Description, Question, SceneGraph
 
 WOMAN = Subject("woman", "red", pose="stands", hat="white", held="fan", held_color="blue")
@@ -20,7 +27,7 @@ def posh() -> PoSh:
 
 @pytest.fixture(scope="module")
 def scenes() -> list[Scene]:
-    return list(generate("test", 12, 5))
+    return list(generate_scenes("test", 12, 5))
 
 
 def read(posh: PoSh, text: str) -> Description:
@@ -32,7 +39,7 @@ def read(posh: PoSh, text: str) -> Description:
 def told(posh: PoSh, text: str, scene: Scene = SHOWN) -> dict[str, bool | None]:
     """What the drawing says of each element of a text."""
     source = read(posh, text)
-    seen = ground(source, things(scene))
+    seen = ground_entities(source, list_things(scene))
     graph = source.graph
     nothing = Description("", SceneGraph((), ()))
     answers: dict[str, bool | None] = {}
@@ -108,13 +115,13 @@ def test_of_two_things_of_one_noun_the_place_decides(posh: PoSh) -> None:
 def test_one_dog_does_not_bear_out_two(posh: PoSh) -> None:
     alone = Scene("dog", (Subject("dog", "white", size="small"), None, None))
     source = read(posh, "A dog sits. There is another dog.")
-    assert len(ground(source, things(alone)).of) == 1
+    assert len(ground_entities(source, list_things(alone)).assigned) == 1
 
 
 def test_no_full_description_is_ever_called_false(posh: PoSh, scenes: list[Scene]) -> None:
     full = [caption(scene) for scene in scenes]
     blank = [f"There is a {scene.slots[0].noun if scene.slots[0] else 'lake'}." for scene in scenes]
-    scored = posh.score(full, blank, [draw(scene) for scene in scenes])
+    scored = posh.score(full, blank, [draw_scene(scene) for scene in scenes])
     seen = [
         e.image_grade for scores in scored for e in scores.elements if e.image_grade is not None
     ]
@@ -124,6 +131,6 @@ def test_no_full_description_is_ever_called_false(posh: PoSh, scenes: list[Scene
 
 
 def test_an_image_that_the_oracle_does_not_know_fails_its_pair(posh: PoSh) -> None:
-    scores = posh.score(["A red dog."], ["A cat."], [draw(SHOWN)])[0]
+    scores = posh.score(["A red dog."], ["A cat."], [draw_scene(SHOWN)])[0]
     assert scores.precision is None
     assert "as they were loaded" in str(scores.failure)

@@ -87,7 +87,7 @@ def test_it_dies_with_its_keeper(start: Start) -> None:
 def test_a_keeper_that_does_not_react_is_not_waited_for(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posh_reward.process.child.GRACE", 0.3)
+    monkeypatch.setattr("posh_reward.process.child.EXIT_GRACE_SECONDS", 0.3)
     child = start()
     told = tell(child)
     os.kill(told["keeper"], signal.SIGSTOP)
@@ -152,7 +152,7 @@ def go(monkeypatch: pytest.MonkeyPatch, stream: StringIO, total: int | None) -> 
      (None, "score: 2 pairs after 00:00, judging")],
 )  # fmt: skip
 def test_long_work_has_lines(monkeypatch: pytest.MonkeyPatch, total: int | None, line: str) -> None:
-    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     said = go(monkeypatch, StringIO(), total)
     assert line in said.splitlines()
     assert "\r" not in said

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posh_reward.process import ChildProcess
-from posh_reward.process.pool import MAX_DEATHS, ChildPool, Work
+from posh_reward.process.pool import MAX_DEATHS_PER_ITEM, ChildPool, Work
 from posh_reward.types import Failure
 
 SQUARE = """
@@ -93,7 +93,9 @@ def test_an_item_that_ends_its_processes_fails_alone(squares: Squares) -> None:
     assert found == [n * n for n in range(80)]
     assert isinstance(failure, Failure)
     assert failure.kind == "engine"
-    assert str(failure).startswith(f"ended {MAX_DEATHS} worker processes, of which the last died")
+    assert str(failure).startswith(
+        f"ended {MAX_DEATHS_PER_ITEM} worker processes, of which the last died"
+    )
     assert squares([3]) == [9]
 
 
@@ -102,7 +104,7 @@ def test_an_item_that_hangs_fails_alone(squares: Squares) -> None:
     found = squares([1, -2, 3])
     assert (found[0], found[2]) == (1, 9)
     assert "gave no answer within 1 s" in str(found[1])
-    assert time.monotonic() - begun < 10 * MAX_DEATHS * TIMEOUT_SECONDS
+    assert time.monotonic() - begun < 10 * MAX_DEATHS_PER_ITEM * TIMEOUT_SECONDS
 
 
 def test_twenty_kills_lose_nothing(squares: Squares) -> None:

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from posh_reward.cli import COMMANDS
-from posh_reward.process.child import run
+from posh_reward.process.child import run_command
 from tests.cli.running import write_rows
 from tests.processes import start
 
@@ -83,7 +83,7 @@ print(json.dumps([
     for command, said in zip(
         json.loads(made), ("a b c", "beside __main__", "usage: ", "beside __main__"), strict=True
     ):
-        done = run(command, cwd=hostile, env=environment, stdout=subprocess.PIPE)
+        done = run_command(command, cwd=hostile, env=environment, stdout=subprocess.PIPE)
         assert (done.returncode, done.stdout[: len(said)]) == (0, said)
     assert marks(hostile) == []
     subprocess.run([python, "-c", "import json"], cwd=hostile, env=environment, check=False)

@@ -14,7 +14,7 @@ from posh_reward.errors import JudgeError
 from posh_reward.models.packed.checkpoint import check_room
 from posh_reward.process.resources import (
     BYTES_PER_GIB,
-    _quotas,
+    _read_quotas,
     cores_of_rank,
     host_memory,
     most_host_memory,
@@ -145,7 +145,7 @@ def test_a_containers_quota_counts(
     (tmp_path / "sys/fs/cgroup/cpu").mkdir(parents=True)
     for file, text in zip(files, texts, strict=True):
         (tmp_path / file).write_text(text)
-    assert list(_quotas(tmp_path)) == cores
+    assert list(_read_quotas(tmp_path)) == cores
     if cores:
         assert cores_of_rank(tmp_path) <= cores[0]
 
@@ -156,4 +156,4 @@ def test_a_quota_of_a_jobs_group_counts(tmp_path: Path) -> None:
     job = tmp_path / "sys/fs/cgroup/slurm/job"
     job.mkdir(parents=True)
     (job / "cpu.max").write_text("300000 100000\n")
-    assert list(_quotas(tmp_path)) == [3]
+    assert list(_read_quotas(tmp_path)) == [3]

@@ -9,9 +9,9 @@ import pytest
 from datasets import Dataset
 
 from posh_reward.cli import main
-from posh_reward.datasets.load_dataset import PROMPT, load_rows
+from posh_reward.datasets.load_dataset import PAPER_PROMPT, load_rows
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.shipped import shipped
+from posh_reward.shipped import shipped_path
 from posh_reward.training.generation import GenerationSettings
 from posh_reward.training.processors import load_processor, training_images
 from recipes import dapo_posh, generate, sft
@@ -31,7 +31,7 @@ def docent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def config(tmp_path: Path, stage: str, model: Path, docent: Path, *more: str) -> str:
     """The paper's configuration, but for model, folders, and what a CPU needs; no split named."""
     lines = [
-        f"like: {shipped(f'configs/{stage}/qwen2_5_vl_7b.yaml')}",
+        f"like: {shipped_path(f'configs/{stage}/qwen2_5_vl_7b.yaml')}",
         f"model_name_or_path: {model}", f"dataset_name: {docent}", f"max_pixels: {CAP}",
         f"output_dir: {tmp_path / stage}", "max_steps: 1", "bf16: false", "use_cpu: true",
         "dtype: float32", "dataloader_num_workers: 0", "save_strategy: 'no'",
@@ -57,7 +57,7 @@ def test_sft_starts_on_it_and_evaluates(tiny: Path, docent: Path, tmp_path: Path
     trainer = sft.main(["--config", config(tmp_path, "sft", tiny, docent, *SFT)])
     assert "eval_right_loss" in {key for line in trainer.state.log_history for key in line}
     assert [len(part) for part in trainer.eval_dataset.values()] == [4, 4]
-    assert (tmp_path / "sft" / "prompt.txt").read_text() == PROMPT
+    assert (tmp_path / "sft" / "prompt.txt").read_text() == PAPER_PROMPT
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_a_check_looks_at_splits_and_columns(
     with pytest.raises(SystemExit) as ended:
         recipe.main(given)
     assert ended.value.code in (0, 3), "3 if DeepSpeed, which the launch line asks for, is missing"
-    assert f"prompt: {PROMPT}" in capsys.readouterr().out
+    assert f"prompt: {PAPER_PROMPT}" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="no split 'dev': use one of train, val, test"):
         recipe.main([*given, "--dataset_train_split", "dev"])
     with pytest.raises(ConfigError, match=r"'captions' .it has 'uuid', .*--reference_c"):

@@ -3,7 +3,7 @@
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.datasets.scenes import Scene, Subject, draw, uneven_caption
+from posh_reward.datasets.scenes import Scene, Subject, draw_scene, uneven_caption
 from research.eval_cascade import GradedQuestion, agreement, choose
 from research.eval_coref import b_cubed, ceaf_e, muc, read_conll
 from research.witness_study.__main__ import NEVER, at_bar, images, oracle, precision, study, table
@@ -69,7 +69,7 @@ def test_the_truth_of_a_text_is_the_share_of_its_details_that_are_drawn() -> Non
 def test_the_scores_at_a_bar_are_those_of_a_metric_with_that_bar() -> None:
     [scene] = images(1, seed=3)
     texts = [each.text for each in scene_texts([scene])[:3]]
-    references, shown = [uneven_caption(scene)] * 3, [draw(scene)] * 3
+    references, shown = [uneven_caption(scene)] * 3, [draw_scene(scene)] * 3
     whole = PoSh(witness=oracle(1, 3), supported=5).score(texts, references, shown)
     for bar in (2.0, 3.0):
         posh = PoSh(witness=oracle(1, 3), supported=bar)

@@ -29,8 +29,8 @@ from transformers import Qwen2_5_VLForConditionalGeneration, TrainerCallback
 from transformers.integrations import deepspeed as settings
 
 from posh_reward import PoSh, PoshReward
-from posh_reward.datasets.load_dataset import PROMPT
-from posh_reward.datasets.scenes import draw, generate
+from posh_reward.datasets.load_dataset import PAPER_PROMPT
+from posh_reward.datasets.scenes import draw_scene, generate_scenes
 from posh_reward.errors import JudgeError
 from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.training import rotary
@@ -165,8 +165,8 @@ def named(model: Any) -> Any:
 
 def long_prompt(model: str) -> Any:
     """An image and more than 1,000 tokens of text."""
-    image = draw(next(generate("train", 1)))
-    text = "<|vision_start|><|image_pad|><|vision_end|>" + " ".join([PROMPT] * 60)
+    image = draw_scene(next(generate_scenes("train", 1)))
+    text = "<|vision_start|><|image_pad|><|vision_end|>" + " ".join([PAPER_PROMPT] * 60)
     inputs = load_processor(model)(images=[image], text=[text], return_tensors="pt")
     inputs["pixel_values"] = inputs["pixel_values"].to(torch.bfloat16)
     return inputs

@@ -13,7 +13,7 @@ from huggingface_hub import constants
 
 from posh_reward.cli import main
 from posh_reward.errors import ConfigError
-from posh_reward.shipped import shipped
+from posh_reward.shipped import shipped_path
 from posh_reward.training.fetch import Asset, assets_of, is_here
 from recipes import tiny_qwen
 from tests.datasets.hub_layout import FEATURES, write_docent
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_papers_run_needs_seven_downloads() -> None:
-    assets = assets_of(str(shipped("configs/dapo/qwen2_5_vl_7b.yaml")))
+    assets = assets_of(str(shipped_path("configs/dapo/qwen2_5_vl_7b.yaml")))
     assert [(each.role, each.kind) for each in assets] == [
         ("policy", "model"), ("dataset", "dataset"), ("judge", "model"), ("parser", "spacy"),
         ("coreference", "environment"), ("coreference", "model"), ("coreference", "model"),
@@ -50,7 +50,7 @@ def test_the_papers_run_needs_seven_downloads() -> None:
     ],
 )  # fmt: skip
 def test_only_what_a_configuration_names_is_fetched(config: str, roles: list[str]) -> None:
-    assert [each.role for each in assets_of(str(shipped(config)))] == roles
+    assert [each.role for each in assets_of(str(shipped_path(config)))] == roles
 
 
 def test_columns_of_a_local_table_are_checked_without_a_download(

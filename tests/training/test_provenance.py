@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from posh_reward.cli import main
-from posh_reward.datasets.load_dataset import PROMPT
+from posh_reward.datasets.load_dataset import PAPER_PROMPT
 from posh_reward.errors import InputError
 from posh_reward.models.hub import weights_fingerprint
 from posh_reward.training.generation import GenerationSettings, generate, recorded_prompt
@@ -284,7 +284,7 @@ def test_models_trained_on_several_prompts_need_one(tiny: Path, tmp_path: Path) 
     for folder, text in zip(folders, ("What?", "Where?"), strict=True):
         folder.mkdir(parents=True)
         (tmp_path / folder.relative_to(tmp_path).parts[0] / "prompt.txt").write_text(text)
-    assert recorded_prompt([str(tiny)]) == PROMPT
+    assert recorded_prompt([str(tiny)]) == PAPER_PROMPT
     assert recorded_prompt([str(tiny), str(folders[1])]) == "Where?"
     with pytest.raises(InputError, match=r"'What\?', 'Where\?': choose one .* --prompt-text"):
         recorded_prompt(map(str, folders))

@@ -15,7 +15,7 @@ from posh_reward.errors import ConfigError, JudgeError
 from posh_reward.posh.check import NOT_CHECKED
 from posh_reward.posh.load_metric import load_metric
 from posh_reward.provenance import Origin, Origins, read_origin
-from posh_reward.run_record import UNCHECKED, read_run, write_run
+from posh_reward.run_record import UNCHECKED_WARNING, read_run, write_run
 from posh_reward.training.launch import parse_settings
 from recipes import dapo_posh, generate, sft
 from tests.recipes.test_smoke import UNMASKED, flags
@@ -49,7 +49,9 @@ def silent(run: Path) -> list[str]:
     assert run in weights
     records = [(folder, read_run(folder)) for folder in sorted(weights)]
     found = [str(folder) for folder, record in records if record is None or not record.unchecked]
-    found += [str(file) for file in run.rglob("README.md") if UNCHECKED not in file.read_text()]
+    found += [
+        str(file) for file in run.rglob("README.md") if UNCHECKED_WARNING not in file.read_text()
+    ]
     for file in run.rglob("trainer_state.json"):
         lines = json.loads(file.read_text())["log_history"]
         found += [f"{file}: {line}" for line in lines if line.get("unchecked") != 1.0]
@@ -92,7 +94,7 @@ def test_a_run_that_is_resumed_with_a_checked_judge_is_not_cleared(
     with pytest.raises(ConfigError, match=r"finished at step 2, with check_judge False"):
         dapo_posh.main(flags("dapo", tiny, run, *SAVES, *EMBEDDED))
     dapo_posh.main(flags("dapo", tiny, run, *SAVES, *EMBEDDED, *MORE))
-    assert f"what this run goes on from {UNCHECKED}" in caplog.messages
+    assert f"what this run goes on from {UNCHECKED_WARNING}" in caplog.messages
     assert silent(run) == []
     record = read_run(run)
     assert record is not None
@@ -108,7 +110,7 @@ def test_a_checked_run_is_resumed_without_the_check(
     first = read_run(tmp_path)
     assert first is not None
     assert not first.unchecked
-    assert UNCHECKED not in (tmp_path / "README.md").read_text()
+    assert UNCHECKED_WARNING not in (tmp_path / "README.md").read_text()
     dapo_posh.main(
         flags("dapo", tiny, tmp_path, *SAVES, "--judge", str(unfit_judge), *UNFIT, *MORE)
     )
@@ -121,7 +123,7 @@ def test_a_run_that_starts_from_its_model_says_so_too(
     run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sft.main(flags("sft", run / "checkpoint-1", tmp_path / "sft", "--eval_strategy", "no"))
-    assert f"what this run goes on from {UNCHECKED}" in caplog.messages
+    assert f"what this run goes on from {UNCHECKED_WARNING}" in caplog.messages
     assert silent(tmp_path / "sft") == []
 
 
@@ -132,27 +134,27 @@ def test_descriptions_and_their_scores_say_so_without_its_folder(
     monkeypatch.chdir(tmp_path)
     describe = ["-o", "said.jsonl", "--dataset", IMAGES, "--max-new-tokens", "4"]
     generate.main(["--models", "dapo", *describe])
-    assert f"dapo {UNCHECKED}" in caplog.messages
+    assert f"dapo {UNCHECKED_WARNING}" in caplog.messages
     rows = [json.loads(line) for line in Path("said.jsonl").read_text().splitlines()]
     origins = [read_origin(row["origin"]) for row in rows]
     assert [origin is not None and origin.unchecked for origin in origins] == [True] * 3
     assert main(["trace", "dapo"]) == 0
-    assert f"note: {UNCHECKED}" in capsys.readouterr().out
+    assert f"note: {UNCHECKED_WARNING}" in capsys.readouterr().out
     shutil.rmtree(run)
     for command in (
         ["score", "said.jsonl", "-o", "scores.jsonl", "--id", "id", "--quiet"],
         ["report", "scores.jsonl", "-o", "page.html"],
     ):
         assert main(command) in (0, 3)
-        assert f"warning: dapo {UNCHECKED}" in capsys.readouterr().err
+        assert f"warning: dapo {UNCHECKED_WARNING}" in capsys.readouterr().err
     assert "judge:unchecked|weights:" in Path("page.html").read_text()
     assert main(["trace", "scores.jsonl"]) == 0
-    assert f"note: {UNCHECKED}" in capsys.readouterr().out
+    assert f"note: {UNCHECKED_WARNING}" in capsys.readouterr().out
 
 
 def test_its_metric_is_used_with_a_warning(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     load_metric(str(run))
-    assert caplog.messages == [f"{run} {UNCHECKED}"]
+    assert caplog.messages == [f"{run} {UNCHECKED_WARNING}"]
     record = read_run(run)
     assert record is not None
     write_run(run, replace(record, unchecked=False))
@@ -174,7 +176,7 @@ def test_an_origin_is_read_as_it_was_written(unchecked: bool) -> None:
 def test_a_model_that_is_not_real_may_be_compared_but_is_named() -> None:
     origins = Origins({"real": REAL, "stand-in": replace(REAL, weights="9", unchecked=True)})
     assert list(origins.unlike()) == [], "both described alike"
-    assert list(origins.unchecked()) == [f"stand-in {UNCHECKED}"]
+    assert list(origins.unchecked()) == [f"stand-in {UNCHECKED_WARNING}"]
 
 
 def test_a_record_of_an_earlier_version_is_of_a_checked_judge(run: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 
-from posh_reward.types import CACHED
+from posh_reward.types import WORD_CACHE_SIZE
 
 Gender = frozenset[str]
 """Genders of the pronouns that may refer to it: masculine "m", feminine "f", neuter "n"."""
@@ -57,7 +57,7 @@ def has(name: str, lemma: str) -> bool:
     return lemma in classes()[name]
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def gender_of(lemma: str) -> Gender | None:
     """Gender of a common noun; None for an unlisted one."""
     table = classes()
@@ -101,7 +101,7 @@ def animate(gender: Gender, lemmas: Iterable[str]) -> bool:
     return "m" in gender or gender == frozenset("f") or any(map(is_animal, lemmas))
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def resumes(anaphor: str, antecedent: str) -> bool:
     """Test whether "the <anaphor>" may resume "an <antecedent>".
 

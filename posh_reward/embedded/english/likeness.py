@@ -24,7 +24,7 @@ from posh_reward.embedded.english.meaning import (
     senses,
 )
 from posh_reward.embedded.english.wordnet import wordnet
-from posh_reward.types import CACHED
+from posh_reward.types import WORD_CACHE_SIZE
 
 LEXICON = files("posh_reward.embedded.english")
 SYNONYM = 0.95  # similarity of words of one synset
@@ -73,7 +73,7 @@ def kin_groups(term: Term) -> frozenset[int]:
     return frozenset(group for form in forms for group in table.get((form, term[1]), ()))
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def number(word: str) -> int | None:
     """Value of a number word or of digits: ``"twelve"`` -> 12, ``"both"`` -> 2."""
     if word.isdecimal():
@@ -102,7 +102,7 @@ SPELLING = 0.95  # similarity of a word and a slip of the pen: basket, baskte
 SLIP_LENGTH = 4  # minimum letters of a word whose slips are recognised
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def without_a_letter(word: str) -> tuple[str, ...]:
     """A word, and the word without each of its letters; empty if it is short.
 
@@ -114,7 +114,7 @@ def without_a_letter(word: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((word, *(word[:i] + word[i + 1 :] for i in range(len(word))))))
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def is_known(word: str) -> bool:
     """Return True if a word is in the dictionary, so that it is no slip of another."""
     return bool(wordnet().lemmas(word))
@@ -123,7 +123,7 @@ def is_known(word: str) -> bool:
 OWN, GENUS, NARROW = range(3)  # roles of a synset; a key is 3 x synset + role
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def traits(term: Term) -> tuple[tuple[Key, float], ...]:
     """Keys under which an index stores a term, each with its strength."""
     own, genus, _, narrow = meaning(term)
@@ -140,7 +140,7 @@ def traits(term: Term) -> tuple[tuple[Key, float], ...]:
     )
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def probes(term: Term) -> tuple[tuple[Key, float], ...]:
     """Keys to look similar terms up by; similarity is the largest probe x trait of a shared key."""
     # In this order: terms with the same senses; kinds of the term ("dog" says all of "animal"); its
@@ -204,7 +204,7 @@ def colour_likeness(a: str, b: str) -> float:
     return SAME_COLOURS if hues == others else NEAR_COLOURS if hues & others else 0.0
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def likeness(a: Term, b: Term) -> float:
     """Similarity of two terms, 0 to 1; symmetric, so a genus counts in full."""
     return max(TermIndex((b,)).like(a).get(b, 0.0), TermIndex((a,)).like(b).get(a, 0.0))

@@ -11,7 +11,7 @@ from math import log
 from typing import NamedTuple
 
 from posh_reward.embedded.english.wordnet import ADJECTIVES, wordnet
-from posh_reward.types import CACHED
+from posh_reward.types import WORD_CACHE_SIZE
 
 Term = tuple[str, str]
 """Lower-case word and coarse part of speech: n(oun), v(erb), a(djective or adverb), x."""
@@ -68,7 +68,7 @@ def synset_pos(file: int) -> str:
     return "n" if 3 <= file <= 28 else "v" if 29 <= file <= 43 else "a"
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def dictionary_forms(word: str) -> tuple[str, ...]:
     """Lemmas of a word, likeliest first, or the word itself if the dictionary lacks it."""
     return wordnet().lemmas(word) or (word,)
@@ -79,7 +79,7 @@ def is_plural(term: Term) -> bool:
     return term[1] == "n" and dictionary_forms(term[0])[0] != term[0]
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def senses(term: Term) -> dict[int, float]:
     """Synset -> weight, 0 to 1, over all dictionary forms of a term."""
     net = wordnet()
@@ -132,7 +132,7 @@ def _add(strengths: dict[int, float], synset: int, strength: float) -> bool:
     return stronger
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def rarity(word: str) -> float:
     """Rarity of a word in WordNet's tagged texts, from 0 (a thousand uses) to 1 (none)."""
     uses = wordnet().uses(dictionary_forms(word)[0])
@@ -153,7 +153,7 @@ def defining(term: Term) -> dict[str, float]:
     return strengths
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def opposites(term: Term) -> frozenset[int]:
     """Synsets that exclude a term: its antonyms, and adjectives similar to them."""
     net = wordnet()
@@ -168,7 +168,7 @@ def opposites(term: Term) -> frozenset[int]:
     return frozenset(synsets)
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def is_concrete(term: Term) -> bool:
     """Return True if a noun usually names something visible: a ladder; not a way, a stoop."""
     net = wordnet()
@@ -191,7 +191,7 @@ def _material_synsets() -> frozenset[int]:
     )
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def is_material(term: Term) -> bool:
     """Return True if a term usually names a material: ``oak``, ``leather``, ``wooden``."""
     own, genus, *_ = meaning(term)

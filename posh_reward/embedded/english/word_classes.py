@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from posh_reward.embedded.english.meaning import Term, coarse_pos, meaning
 from posh_reward.embedded.english.wordnet import wordnet
-from posh_reward.types import CACHED, Token
+from posh_reward.types import WORD_CACHE_SIZE, Token
 from posh_reward.words import FUNCTION_WORDS
 
 PERSONAL = frozenset(
@@ -35,7 +35,7 @@ def term_of(token: Token) -> Term | None:
     return None if token.dep == "aux" else _content(token.text, token.pos)
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def _content(text: str, pos: str) -> Term | None:
     word = text.lower()
     if word in FUNCTION_WORDS or not any(map(str.isalnum, word)):
@@ -92,7 +92,7 @@ def _gender_synsets() -> dict[str, frozenset[int]]:
     }
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def genders(term: Term) -> Genders:
     """Possible genders: ``fisherman`` -> m; ``sailor`` -> m and f; ``boat`` -> none."""
     word, pos = term

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from posh_reward.embedded.english.likeness import is_known, without_a_letter
 from posh_reward.embedded.english.wordnet import wordnet
-from posh_reward.types import CACHED
+from posh_reward.types import WORD_CACHE_SIZE
 from posh_reward.words import CONTENT_WORD
 
 
@@ -33,6 +33,6 @@ def _lemmas_of_text(text: str) -> frozenset[str]:
     return frozenset().union(*(_lemmas(word.lower()) for word in CONTENT_WORD.findall(text)))
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def _lemmas(word: str) -> frozenset[str]:
     return frozenset((word, *wordnet().lemmas(word)))

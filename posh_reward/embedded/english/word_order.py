@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from posh_reward.embedded.english.meaning import synset_pos
 from posh_reward.embedded.english.wordnet import wordnet
-from posh_reward.types import CACHED
+from posh_reward.types import WORD_CACHE_SIZE
 from posh_reward.words import LIGHT
 
 TOKEN = re.compile("[^\\W\\d_]+(?:['\u2019](?!s\\b)[^\\W\\d_]+)?|['\u2019]s\\b|\\d+|[.!?;:,|\\n]")
@@ -47,7 +47,7 @@ none has any disorder; nor has any text of the other half."""
 ALLOWANCE = 24.0  # bits that a passage may lag at no cost: 7 adversarial words, or 27 shuffled ones
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def tag_of(word: str) -> str:
     """Tag of a lower-case word: a function word itself, else parts of speech and ending.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-from posh_reward.types import CACHED
+from posh_reward.types import WORD_CACHE_SIZE
 from posh_reward.words import find_words
 
 SHARE_POWER = 0.15
@@ -179,6 +179,6 @@ def known_share(text: str, also: frozenset[str] = frozenset()) -> float:
     return sum(word in also or _is_word(word) for word in parts) / len(parts) if parts else 1.0
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def _is_word(word: str) -> bool:
     return word in COMMONEST or (len(word) >= SHORTEST and bool(wordnet().lemmas(word)))

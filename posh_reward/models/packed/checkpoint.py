@@ -9,9 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install, on_one_line
+from posh_reward.errors import (
+    ConfigError,
+    JudgeError,
+    MissingDependencyError,
+    install_command,
+    on_one_line,
+)
 from posh_reward.models.prompt_images import SEEING
-from posh_reward.process.resources import ROOT, host_memory, most_host_memory
+from posh_reward.process.resources import KERNEL_ROOT, host_memory, most_host_memory
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +36,7 @@ def require_libraries() -> None:
         import transformers  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(
-            f"the judge 'transformers' needs {error.name}: {install('train')}"
+            f"the judge 'transformers' needs {error.name}: {install_command('train')}"
         ) from None
 
 
@@ -140,7 +146,7 @@ def check_room(
     config: PretrainedConfig,
     device: torch.device,
     dtype: torch.dtype,
-    root: Path = ROOT,
+    root: Path = KERNEL_ROOT,
 ) -> None:
     """Raise ``JudgeError`` if memory is too small for the weights, before minutes of loading.
 
@@ -187,7 +193,7 @@ def whole_weights() -> Iterator[None]:
             os.environ["ACCELERATE_USE_FSDP"] = fsdp
 
 
-def free_memory(device: torch.device, root: Path = ROOT) -> float | None:
+def free_memory(device: torch.device, root: Path = KERNEL_ROOT) -> float | None:
     """Free bytes on a device; None if unknown. ``root`` is as for ``host_memory``."""
     import torch
 

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from posh_reward.models.model import DOUBTFUL, not_grades
-from posh_reward.settings import UNCHECKED
+from posh_reward.settings import UNCHECKED_VARIABLE
 from posh_reward.types import Reply, Verdict
 
 PROBE = (
@@ -150,7 +150,8 @@ def unfit(url: str, answers: Sequence[Answer]) -> str | None:
     if reason is None:
         return None
     return (
-        f"judge server {url}: the model {reason}. To use it nevertheless, set {UNCHECKED}=1 "
+        f"judge server {url}: the model {reason}. To use it nevertheless, set "
+        f"{UNCHECKED_VARIABLE}=1 "
         "(score --unchecked)"
     )
 

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install
+from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError, install_command
 from posh_reward.models.model import TOP, LabelReading, Note, Prompt, check_reading, ignore
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
 from posh_reward.models.server import chat_messages, fleet
@@ -41,7 +41,7 @@ from posh_reward.models.server.server_http import (
     run_apart,
     server_client,
 )
-from posh_reward.settings import DEFAULT_KEY, UNCHECKED
+from posh_reward.settings import DEFAULT_KEY_VARIABLE, UNCHECKED_VARIABLE
 from posh_reward.types import LABELS, Failure, Reply, Usage, Verdict
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class ServerModel:
         model: str | None = None,
         *,
         revision: str | None = None,
-        api_key_env: str | None = DEFAULT_KEY,
+        api_key_env: str | None = DEFAULT_KEY_VARIABLE,
         concurrency: int = 64,
         timeout: float = 60.0,
         retries: int = 5,
@@ -205,7 +205,7 @@ class ServerModel:
         self.wake()
         identity = self._fleet.identity or Identity(None, frozenset())
         with suppress(ValueError, TypeError):
-            graded = not os.environ.get(UNCHECKED)
+            graded = not os.environ.get(UNCHECKED_VARIABLE)
             reason = Identity.from_json(kept).other_run(identity, graded) if kept else None
             if reason is not None:
                 raise JudgeError(
@@ -282,7 +282,7 @@ class ServerModel:
     ) -> list[A]:
         """Ask all prompts; those whose answers do not count once more, at other servers."""
         assert self._start is not None
-        graded = self._start.graded and not os.environ.get(UNCHECKED)
+        graded = self._start.graded and not os.environ.get(UNCHECKED_VARIABLE)
         start = replace(self._start, graded=graded)
         probe = self._body(PROBE.format(PRESENT[0]), {"max_tokens": 1})
         batch = ServerBatch(client, self._fleet, self._patience, probe)
@@ -365,7 +365,7 @@ class ServerModel:
                 client, server.url, self._patience, self._start
             )
             reason = unfit(server.url, answers) if self._start.graded else None
-            if reason is not None and not os.environ.get(UNCHECKED):
+            if reason is not None and not os.environ.get(UNCHECKED_VARIABLE):
                 raise JudgeError(reason)
             if self.sees:
                 await self._show(client, server.url)
@@ -407,7 +407,7 @@ class ServerModel:
 def require_client() -> None:
     """Raise ``MissingDependencyError`` without the HTTP client."""
     if find_spec("httpx") is None:
-        raise MissingDependencyError(f"the server judge needs httpx: {install('server')}")
+        raise MissingDependencyError(f"the server judge needs httpx: {install_command('server')}")
 
 
 def _check(options: Mapping[str, Any]) -> None:

@@ -39,12 +39,12 @@ def main() -> None:
 
 def about(model: str, revision: str | None) -> dict[str, str]:
     """Return ``{"vllm": version, "revision": commit, "kind": model_type}``, or a ``"fatal"``."""
-    from posh_reward.errors import install
+    from posh_reward.errors import install_command
     from posh_reward.models.hub import commit, fingerprint, model_file, model_type
 
     if find_spec("vllm") is None:
         return {
-            "fatal": f"vLLM is not installed in {sys.executable}: {install('vllm')}, "
+            "fatal": f"vLLM is not installed in {sys.executable}: {install_command('vllm')}, "
             "or set `python` to the interpreter of an environment that has it"
         }
     path = Path(model)

@@ -29,7 +29,7 @@ from posh_reward.models.vllm.vllm_worker import (
     prompts_json,
 )
 from posh_reward.process import ChildFailureError, ChildProcess
-from posh_reward.process.child import child_variables, gpu_of, redact, run, secrets_of
+from posh_reward.process.child import child_variables, find_secrets, redact, run_command, select_gpu
 from posh_reward.process.python import PYTHON, SAFE_PATH, python_script
 from posh_reward.types import Failure, Reply, Usage, Verdict
 
@@ -65,7 +65,7 @@ def probe(python: str, model: str, revision: str | None) -> VllmProbe:
     settings = {"model": model, "revision": revision}
     environment = child_environment(os.environ, python, model)
     try:
-        process = run(
+        process = run_command(
             boot_command(python, "probe", settings),
             PROBE_SECONDS,
             env=environment,
@@ -81,7 +81,7 @@ def probe(python: str, model: str, revision: str | None) -> VllmProbe:
     except (IndexError, ValueError, AttributeError):
         fatal = f"{python} does not report its vLLM: {process.stderr.strip()[-500:]}"
     if fatal is not None:
-        raise JudgeError(redact(secrets_of(environment), str(fatal)))
+        raise JudgeError(redact(find_secrets(environment), str(fatal)))
     return VllmProbe(str(answer["vllm"]), str(answer["revision"]), answer.get("kind") in SEEING)
 
 
@@ -114,7 +114,7 @@ def child_environment(
         **SAFE_PATH,  # for the processes of several GPUs
         "TOKENIZERS_PARALLELISM": "false",
         **variables,
-        "CUDA_VISIBLE_DEVICES": gpu_of(base),
+        "CUDA_VISIBLE_DEVICES": select_gpu(base),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # run the engine in the child, not in a grandchild
         **({"VLLM_BATCH_INVARIANT": "1"} if batch_invariant else {}),
     }

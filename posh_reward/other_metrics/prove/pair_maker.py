@@ -40,7 +40,7 @@ from posh_reward.other_metrics.prove.tuples import (
     tuple_source,
     verdicts_of,
 )
-from posh_reward.store import Store, store_of
+from posh_reward.store import Store, open_store
 from posh_reward.types import Failure, PromptImage, Reply, Verdict
 
 LONGEST_REPLY = 6144  # tokens; fifteen questions with programs take about 3,000
@@ -406,7 +406,7 @@ class PairMaker:
     ) -> None:
         if isinstance(taboo, str):
             raise InputError(f"taboo is one string: pass a list of words, [{taboo[:40]!r}]")
-        self.store = store_of(store)
+        self.store = open_store(store)
         self.writer = Asker(model_of(writer), self.store)
         self.reviewer = None if reviewer is None else Asker(model_of(reviewer), self.store)
         self.entailment = entailment_of(entailment, self.store)
@@ -518,7 +518,7 @@ class PairVerifier:
         store: str | PathLike[str] | Store | None = None,
         seconds: float = 2.0,
     ) -> None:
-        self.tuples: TupleSource = tuple_source(tuples, parser, store_of(store))
+        self.tuples: TupleSource = tuple_source(tuples, parser, open_store(store))
         self.programs = Sandbox(seconds)
 
     @property

@@ -28,7 +28,7 @@ from posh_reward.other_metrics.prove.tuples import (
     verdicts_of,
     without,
 )
-from posh_reward.store import Store, store_of
+from posh_reward.store import Store, open_store
 from posh_reward.types import Failure, PromptImage, Verdict
 
 LABELS = ("no", "yes")
@@ -326,7 +326,7 @@ class Prove:
         items_at_once: int = 64,
     ) -> None:
         check_sizes(items_at_once=items_at_once)
-        self.store = store_of(store)
+        self.store = open_store(store)
         self.encoder = encoders.load_encoder(encoder)
         self.encoder_name = encoders.name_of(encoder)
         self.tuples = tuple_source(tuples, parser, self.store)

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from posh_reward.embedded.english.wordnet import WordNet, wordnet
-from posh_reward.errors import InputError, MissingDependencyError, install
+from posh_reward.errors import InputError, MissingDependencyError, install_command
 from posh_reward.graph.reader import Reader
 from posh_reward.metrics.wording import fill, wording
 from posh_reward.models.asker import Asker
@@ -189,7 +189,7 @@ def graph_pieces(description: Description, text: str) -> list[Piece]:
 
 WORD = re.compile(r"\w+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-INSTALL = install("baselines") + " ({})"
+INSTALL = install_command("baselines") + " ({})"
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 
-from posh_reward.datasets.image_files import path_exists
+from posh_reward.datasets.images import path_exists
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.settings import brief, brief_list
+from posh_reward.settings import shorten, shorten_list
 from posh_reward.tables import tables
 from posh_reward.tables.engine import image_file
 from posh_reward.tables.reading import open_rows
@@ -83,7 +83,7 @@ def check_columns(rows: Sequence[tables.Row], flags: Mapping[str, str], name: st
         if column not in columns:
             remedy = f"name the right one with {flag}" if flag.startswith("--") else "rename it"
             raise InputError(
-                f"{name} has no column {brief(column)}, but {brief_list(columns)}: {remedy}"
+                f"{name} has no column {shorten(column)}, but {shorten_list(columns)}: {remedy}"
             )
 
 

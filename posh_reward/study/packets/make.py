@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.metrics.metric import package_version, read_reference
 from posh_reward.pages.html import LocalImages, image_uri, render
-from posh_reward.provenance import ORIGIN, Origins
-from posh_reward.settings import brief
+from posh_reward.provenance import ORIGIN_COLUMN, Origins
+from posh_reward.settings import shorten
 from posh_reward.study.packets.draw import Design, draw, identical_pairs
 from posh_reward.study.packets.rater_answers import config, tasks_json
 from posh_reward.study.packets.study_records import (
@@ -84,7 +84,7 @@ def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
         try:
             item, model = _item(row, columns)
             _add(items, item, model)
-            origins.add({"model": model, ORIGIN: row.get(ORIGIN)})
+            origins.add({"model": model, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)})
         except InputError as error:
             name = row.get(columns.id or "id")
             which = f"row {number}{'' if is_missing(name) else f', id {name!r}'}"
@@ -136,8 +136,8 @@ def _add(items: dict[str, StudyItem], item: StudyItem, model: str) -> None:
         before, now = getattr(earlier, name), getattr(item, name)
         if before != now:
             raise InputError(
-                f"the id {item.id!r} has the {name} {brief(now)}, and in an earlier row "
-                f"{brief(before)}: all generations of an id need the same one"
+                f"the id {item.id!r} has the {name} {shorten(now)}, and in an earlier row "
+                f"{shorten(before)}: all generations of an id need the same one"
             )
     earlier.texts[model] = item.texts[model]
 

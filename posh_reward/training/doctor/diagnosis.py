@@ -21,10 +21,10 @@ from typing import IO, Any
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.models.hub import lacking_file
 from posh_reward.posh.check import NOT_CHECKED
-from posh_reward.process.child import kept, kill, redact, secrets_of
+from posh_reward.process.child import find_secrets, kill_child, redact, wrap_in_keeper
 from posh_reward.process.python import SAFE_PATH, python_module
-from posh_reward.settings import TRUST
-from posh_reward.shipped import shipped
+from posh_reward.settings import TRUST_VARIABLE
+from posh_reward.shipped import shipped_path
 from posh_reward.training.doctor.node_checks import (
     NodeCheck,
     check_compiler,
@@ -123,7 +123,7 @@ def load_recipe(config: Path) -> ModuleType:
         raise ConfigError(f"no file {str(config)!r}: name a recipe's configuration")
     file, words = launch_line(config)
     recipe = next((word for word in words if word.endswith(".py")), None)
-    for folder in (Path(), *file.resolve().parents, shipped(".")) if recipe else ():
+    for folder in (Path(), *file.resolve().parents, shipped_path(".")) if recipe else ():
         path = folder / str(recipe)
         path = _to_import(path) if path.is_file() else path
         spec = spec_from_file_location(path.stem, path) if path.is_file() else None
@@ -142,8 +142,8 @@ def load_recipe(config: Path) -> ModuleType:
 
 def _to_import(path: Path) -> Path:
     """Return the recipe to import for a path; a copy of a shipped one is not imported itself."""
-    own, ours = Path("recipes").resolve(), shipped("recipes") / path.name
-    if path.resolve().parent == own or os.environ.get(TRUST):
+    own, ours = Path("recipes").resolve(), shipped_path("recipes") / path.name
+    if path.resolve().parent == own or os.environ.get(TRUST_VARIABLE):
         return path
     if ours.is_file() and ours.read_bytes() == path.read_bytes():
         return ours
@@ -355,7 +355,7 @@ def trial(
     seconds to end in; torchrun ends its ranks within 30. Should this process be killed,
     ``process/keeper.py`` ends the trial: a judge would go on for a quarter of an hour.
     """
-    command = kept([*start, *arguments])
+    command = wrap_in_keeper([*start, *arguments])
     own = {"PYTHONWARNINGS": "ignore", **SAFE_PATH}  # also in torchrun's ranks
     environment = {**os.environ, **own, **variables}
     with (
@@ -372,7 +372,7 @@ def trial(
             child.send_signal(signal.SIGINT)  # torch's compiler then removes its lock
             with suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=patience)
-            kill(child)
+            kill_child(child)
 
 
 def answer_of(child: Trial, seconds: float) -> Answer:
@@ -384,7 +384,7 @@ def answer_of(child: Trial, seconds: float) -> Answer:
     texts = []
     for file in (child.output, child.errors):
         file.seek(0)
-        texts.append(redact(secrets_of(os.environ), file.read()))
+        texts.append(redact(find_secrets(os.environ), file.read()))
     output, errors = texts
     answers = []
     for line in output.splitlines():

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.errors import ConfigError, PoshError, installed
+from posh_reward.errors import ConfigError, PoshError, installed_version
 from posh_reward.posh.check import NOT_CHECKED
-from posh_reward.process.child import redact, secrets_of
+from posh_reward.process.child import find_secrets, redact
 from posh_reward.process.locks import whole_file
 from posh_reward.process.python import python_module, python_script
 from posh_reward.training.doctor.diagnosis import (
@@ -148,7 +148,7 @@ def header_of(config: Path, result: RunCheck, own: int) -> dict[str, Any]:
             "system": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),
         },
-        "packages": {name: version for name in PACKAGES if (version := installed(name))},
+        "packages": {name: version for name in PACKAGES if (version := installed_version(name))},
         "run": {
             "config": config.name,
             "model": Path(result.model.model_name_or_path).name,
@@ -182,7 +182,7 @@ def passed_before(file: Path, header: Mapping[str, Any]) -> dict[str, Rung]:
 
 def anonymous(text: str) -> str:
     """Return a text without keys, host name and paths."""
-    text = redact(secrets_of(os.environ), text).replace(socket.gethostname(), "HOST")
+    text = redact(find_secrets(os.environ), text).replace(socket.gethostname(), "HOST")
     for folder, name in ((Path.cwd(), "."), (Path.home(), "~"), (Path(sys.prefix), "ENV")):
         text = text.replace(str(folder), name)
     return re.sub(r"(?<![\w.~/])/(?:[\w.+-]+/)+([\w.+-]+)", r"…/\1", text)

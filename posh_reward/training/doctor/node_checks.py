@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from posh_reward.errors import install
-from posh_reward.process.child import run
-from posh_reward.process.resources import ROOT, host_memory, most_host_memory
+from posh_reward.errors import install_command
+from posh_reward.process.child import run_command
+from posh_reward.process.resources import KERNEL_ROOT, host_memory, most_host_memory
 
 State = Literal["ok", "warning", "FAILED", "skipped"]
 
@@ -61,7 +61,9 @@ def read_gpus() -> list[Gpu] | None:
     """List this node's GPUs from nvidia-smi; None without a working driver."""
     command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
     try:
-        process = run(command, timeout=20, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process = run_command(
+            command, timeout=20, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     if process.returncode:
@@ -145,7 +147,8 @@ def check_torch(gpus: int) -> NodeCheck:
         cuda = torch.version.cuda or "none"
         return NodeCheck("torch", "ok", f"{torch.__version__}, CUDA {cuda}")
     remedy = (
-        f"{install('gpu')}, which has CUDA, or a newer driver; CUDA_VISIBLE_DEVICES may hide GPUs"
+        f"{install_command('gpu')}, which has CUDA, or a newer driver; "
+        "CUDA_VISIBLE_DEVICES may hide GPUs"
     )
     detail = f"torch {torch.__version__} sees {seen} GPUs, of {gpus}"
     return NodeCheck("torch", "FAILED", detail, remedy)
@@ -178,7 +181,7 @@ def check_compiler() -> NodeCheck:
 def check_memory(
     needed: float,
     shared_memory: Path = Path("/dev/shm"),  # noqa: S108
-    root: Path = ROOT,
+    root: Path = KERNEL_ROOT,
 ) -> Iterator[NodeCheck]:
     """Check the host's memory, in GiB, and its shared memory.
 

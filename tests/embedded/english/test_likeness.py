@@ -13,7 +13,7 @@ from posh_reward.embedded.english import wordnet
 from posh_reward.embedded.english.likeness import TermIndex, conflict, likeness, number
 from posh_reward.embedded.english.meaning import dictionary_forms
 from posh_reward.embedded.english.word_classes import agreement, converse, genders
-from posh_reward.types import CACHED
+from posh_reward.types import WORD_CACHE_SIZE
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_genus_says_only_part_of_its_kind(kind: str, genus: str) -> None:
 def test_caches_of_words_are_bounded(module: ModuleType) -> None:
     cached = [each for each in vars(module).values() if hasattr(each, "cache_parameters")]
     assert cached
-    assert all(each.cache_parameters()["maxsize"] <= CACHED for each in cached)
+    assert all(each.cache_parameters()["maxsize"] <= WORD_CACHE_SIZE for each in cached)
 
 
 @pytest.mark.parametrize(

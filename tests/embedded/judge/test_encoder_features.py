@@ -17,7 +17,7 @@ from posh_reward.embedded.judge.alignment import Matching
 from posh_reward.embedded.judge.encoder_features import Affinity, Phrases, load_weights
 from posh_reward.embedded.judge.index import Reading
 from posh_reward.models.encoders import TokenVectors
-from posh_reward.settings import TRUST
+from posh_reward.settings import TRUST_VARIABLE
 from posh_reward.types import Description, Question
 from tests.embedded.judge.test_embedded_judge import read
 
@@ -101,7 +101,7 @@ def test_the_encoder_and_its_weights_are_in_the_signature_and_the_default_has_no
 def test_a_trusted_settings_file_names_the_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(TRUST, "1")
+    monkeypatch.setenv(TRUST_VARIABLE, "1")
     settings = tmp_path / "judge.yaml"
     settings.write_text(f"name: embedded\nencoder: {__name__}:axes\n")
     assert f"{__name__}:axes" in PoSh(judge=str(settings)).signature

@@ -54,7 +54,7 @@ def _nouns(subject: Subject) -> list[str]:
 def _about(subject: Subject) -> Iterator[Question]:
     who = subject.noun
     other = COLORS[(COLORS.index(subject.color) + 1) % len(COLORS)]
-    if subject.person:
+    if subject.is_person:
         worn = GARMENTS[who]
         ask = f"What color is the {worn} that the {who} wears?"
         yield Question(ask, f"The {worn} is {subject.color}.", WORN.format(who=who, what=worn),
@@ -80,7 +80,7 @@ def truth_tuples(scene: Scene) -> list[list[str]]:
             continue
         who = subject.noun if subject.count == 1 else "birds"
         found.append([who])
-        if subject.person:
+        if subject.is_person:
             worn = f"{GARMENTS[who]} of {who}"
             found += [[worn], [worn, subject.color], [who, "in", worn]]
         else:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from posh_reward.datasets.scenes import Scene, caption, generate
+from posh_reward.datasets.scenes import Scene, caption, generate_scenes
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.other_metrics.prove.pair_maker import (
@@ -120,7 +120,7 @@ def test_a_program_decides_between_two_answers() -> None:
 @pytest.mark.parametrize("count", [60, pytest.param(200, marks=pytest.mark.slow)])
 def test_programs_find_the_truth_of_drawings(count: int) -> None:
     """The scene graphs are the drawings' own, so that nothing is left to a parser."""
-    scenes = [s for s in generate("train", count + 10) if first(s)][:count]
+    scenes = [s for s in generate_scenes("train", count + 10) if first(s)][:count]
     maker = PairMaker(scripted_writer(scenes, most=1), tuples=extractor(scenes))
     found = list(truths(maker, scenes, first))
     assert len(found) == count
@@ -128,7 +128,7 @@ def test_programs_find_the_truth_of_drawings(count: int) -> None:
 
 
 def test_no_program_over_a_parsed_caption_finds_what_is_not_so() -> None:
-    scenes = [s for s in generate("train", 15) if first(s)]
+    scenes = [s for s in generate_scenes("train", 15) if first(s)]
     maker = PairMaker(scripted_writer(scenes, lies=True))
     found = list(truths(maker, scenes, lambda scene: [*questions(scene)]))
     values = [value for _, value, _ in found]
@@ -138,7 +138,7 @@ def test_no_program_over_a_parsed_caption_finds_what_is_not_so() -> None:
 
 
 def test_no_lie_of_the_writer_survives() -> None:
-    scenes = list(generate("validation", 12))
+    scenes = list(generate_scenes("validation", 12))
     maker = PairMaker(scripted_writer(scenes, lies=True), tuples=extractor(scenes))
     everything = maker.make([*map(caption, scenes)])
     maker.close()

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from posh_reward import Prove
-from posh_reward.datasets.scenes import caption, generate
+from posh_reward.datasets.scenes import caption, generate_scenes
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.other_metrics.prove.prove import ProveScores
@@ -185,7 +185,7 @@ def test_tuples_may_come_from_a_model_asked_once_and_kept(tmp_path: Path) -> Non
 
 
 def test_true_answers_score_above_lies_on_both_counts() -> None:
-    asked = [(q, caption(s)) for s in generate("validation", 12) for q in questions(s)]
+    asked = [(q, caption(s)) for s in generate_scenes("validation", 12) for q in questions(s)]
     prove = Prove()
     answers, captions = [q.answer for q, _ in asked], [caption for _, caption in asked]
     texts = [q.question for q, _ in asked]

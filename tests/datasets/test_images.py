@@ -10,7 +10,7 @@ from datasets import Dataset
 from PIL import Image
 
 from posh_reward.datasets import load_dataset
-from posh_reward.datasets.image_files import fit_size, open_image, path_exists
+from posh_reward.datasets.images import fit_size, open_image, path_exists
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import InputError
 from posh_reward.training import processors
