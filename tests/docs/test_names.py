@@ -217,7 +217,7 @@ def test_each_name_is_that_of_something(kind: str) -> None:
 
 def test_each_extra_that_a_message_installs_is_one() -> None:
     calls = (node for path in CODE for node in nodes(path) if isinstance(node, ast.Call))
-    texts = (node.args[0] for node in calls if getattr(node.func, "id", "") == "install")
+    texts = (node.args[0] for node in calls if getattr(node.func, "id", "") == "install_command")
     found = {text.value for text in texts if isinstance(text, ast.Constant)}
     assert len(found) > 3
     assert found <= names.extras()
