@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from posh_reward.audit.reference_audit import Audit, Reference, audit
+from posh_reward.audit.reference_audit import Audit, Reference, audit_texts
 from posh_reward.graph.reader import Reader
 from posh_reward.tables.statistics import bootstrap_mean
 
@@ -53,7 +53,7 @@ def main(path: str) -> None:
         "human, judged": [row[HUMAN] for row in judged],
         "model, judged": [row[MODEL] for row in judged],
     }
-    audits = {name: audit([[text] for text in some], reader) for name, some in texts.items()}
+    audits = {name: audit_texts([[text] for text in some], reader) for name, some in texts.items()}
     print("# Audit of references on IIW\n")
     print(f"`{Path(__file__).name}` on {len(rows)} rows, of which people compared {len(judged)}.\n")
     print("| the preferred text has more | of pairs by Comprehensiveness | by Specificity |")

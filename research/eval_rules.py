@@ -23,7 +23,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from posh_reward import PoSh, Shaping
-from posh_reward.audit.variants import CONTINUATIONS, EDITS
+from posh_reward.audit.variants import CONTINUATIONS, WORD_EDITS
 from posh_reward.graph.reader import Reader
 from posh_reward.reward.guards import Guards
 from posh_reward.reward.shaping import shape
@@ -96,11 +96,11 @@ def _in_frames(words: list[str]) -> str:
 
 ORDERS: dict[str, Callable[[list[str]], str]] = {
     "left out": lambda words: "",
-    "shuffled around its articles": EDITS["shuffled around articles"],
+    "shuffled around its articles": WORD_EDITS["shuffled around articles"],
     "its long words shuffled among the others": _long_shuffled,
-    "long words, an article each": EDITS["an article each"],
-    "long words, joined by *of the*": EDITS["chain of prepositions"],
-    "long words, by commas": EDITS["long words by commas"],
+    "long words, an article each": WORD_EDITS["an article each"],
+    "long words, joined by *of the*": WORD_EDITS["chain of prepositions"],
+    "long words, by commas": WORD_EDITS["long words by commas"],
     'long words, in threes ("The sky quay tide.")': _in_threes,
     "phrases shuffled within sentences": _phrases_shuffled,
     "in its sentences, but with other nouns and adjectives of its own": _false_sentences,

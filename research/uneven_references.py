@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from posh_reward.audit.reference_audit import audit
+from posh_reward.audit.reference_audit import audit_texts
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import COLORS, HANDHELD, SIZES, Scene, caption, generate_scenes
 from posh_reward.tables.statistics import bootstrap_mean
@@ -112,7 +112,7 @@ def main() -> None:
             cells = [str(bootstrap_mean([x for x in some if x is not None])) for some in shares]
             print(f"| {name} | {label} |", " | ".join(cells), "|")
     for name, refer in REFERENCES.items():
-        lines = audit([[refer(scene)] for scene in scenes[:AUDITED]]).lines()
+        lines = audit_texts([[refer(scene)] for scene in scenes[:AUDITED]]).lines()
         print(f"\n{name}:", *lines, sep="\n- ")
 
 

@@ -1,4 +1,4 @@
-"""Climbs to texts that earn much without the image, one for each way to write.
+"""Hill climbing to texts that earn much without the image, one search for each way to write.
 
 A *grammar* joins random units of a vocabulary to a text. The vocabulary, words by part of speech,
 comes from the true texts of other rows than those that the finds are scored on, as a policy would
@@ -14,32 +14,33 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 from typing import NamedTuple
 
-from posh_reward.audit.reward_cache import Ledger
+from posh_reward.audit.reward_cache import RewardCache
 from posh_reward.types import Description
 
-ROUND = 8
+MUTANTS_PER_ROUND = 8
 """Mutants per round, scored in one call of the reward."""
-LONGEST = 160
-"""Maximum words of a blind text: about the length of a description."""
-LONGEST_ADDITION = 60
-FIELD = re.compile(r"\{(\w+)\}")
-SENTENCE = re.compile(r"(?<=[.!?])\s+")
+MAX_BLIND_WORDS = 160
+"""Of a text written without the image: about the length of a description."""
+MAX_ADDED_WORDS = 60
+TEMPLATE_FIELD = re.compile(r"\{(\w+)\}")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 Units = tuple[str, ...]
-"""Genome of a text, which the search mutates."""
+"""Units of a text, its genome, which the search mutates."""
 
-COMMON = 150
+WORDS_PER_PART_OF_SPEECH = 150
 """Number of words used of each part of speech: the most common."""
-OPENING = "The image shows a scene. A figure stands in the foreground."
+STOCK_OPENING = "The image shows a scene. A figure stands in the foreground."
 """Stock sentences, true of most paintings in a museum."""
-PHRASES = (
+PLACE_PHRASES = (
     "in the foreground", "in the background", "to the left", "to the right", "in the center",
     "near the top", "at the bottom", "beneath the sky", "behind the figure", "against a dark wall",
 )  # fmt: skip
-VAGUE = (
+VAGUE_PHRASES = (
     "a person", "people", "something", "a thing", "an object", "a figure", "a color", "a shape",
     "a part", "clothing", "a garment", "an item", "an animal", "a structure", "a body", "a place",
     "a container", "furniture", "a plant", "a surface", "light", "a covering", "an area", "a line",
@@ -50,7 +51,7 @@ Words = Mapping[str, Sequence[str]]
 """Name of a field in ``Grammar.units`` -> words to draw from."""
 
 
-def vocabulary(descriptions: Iterable[Description]) -> Words:
+def collect_vocabulary(descriptions: Iterable[Description]) -> Words:
     """Collect the most common words of three or more letters, by part of speech."""
     names = {"NOUN": "noun", "ADJ": "adjective", "VERB": "verb"}
     counts: dict[str, Counter[str]] = {name: Counter() for name in names.values()}
@@ -60,12 +61,12 @@ def vocabulary(descriptions: Iterable[Description]) -> Words:
             if token.pos in names and word.isalpha() and len(word) > 2:
                 counts[names[token.pos]][word] += 1
     # Ties in alphabetical order, so that the search is always the same.
-    words = {
-        name: sorted(of, key=lambda word: (-of[word], word))[:COMMON] or ["thing"]
-        for name, of in counts.items()
-    }
-    every = [word for some in words.values() for word in some]
-    return {**words, "word": every, "vague": VAGUE, "place": PHRASES}
+    words: dict[str, Sequence[str]] = {}
+    for name, counter in counts.items():
+        common = sorted(counter.items(), key=lambda each: (-each[1], each[0]))
+        words[name] = [word for word, _ in common[:WORDS_PER_PART_OF_SPEECH]] or ["thing"]
+    every = list(chain.from_iterable(words.values()))
+    return {**words, "word": every, "vague": VAGUE_PHRASES, "place": PLACE_PHRASES}
 
 
 class Grammar(NamedTuple):
@@ -78,27 +79,27 @@ class Grammar(NamedTuple):
     start: int = 24
     """Approximate number of units of a first text."""
 
-    def unit(self, rng: random.Random, words: Words) -> str:
-        return FIELD.sub(lambda field: rng.choice(words[field[1]]), rng.choice(self.units))
+    def draw_unit(self, rng: random.Random, words: Words) -> str:
+        return TEMPLATE_FIELD.sub(lambda field: rng.choice(words[field[1]]), rng.choice(self.units))
 
     def join(self, units: Units) -> str:
         return self.frame.replace("{}", self.joint.join(units))
 
 
 GRAMMARS = {
-    "possessive chain": Grammar(["{word}"], "'s ", f"{OPENING} {{}}.", 80),
-    "hyphens": Grammar(["{word}-{word}-{word}"], " ", f"{OPENING} It is {{}}."),
+    "possessive chain": Grammar(["{word}"], "'s ", f"{STOCK_OPENING} {{}}.", 80),
+    "hyphens": Grammar(["{word}-{word}-{word}"], " ", f"{STOCK_OPENING} It is {{}}."),
     "bullets": Grammar(["{word}"], "\n- ", "- {}", 50),
     "keywords": Grammar(["{word}"], ", ", "{}.", 60),
     "quotes": Grammar(["{word}"], '" "', '"{}"', 50),
     "there is": Grammar(["There is a {adjective} {noun}."]),
-    "adjectives": Grammar(["{adjective}"], ", ", f"{OPENING} They are {{}}."),
+    "adjectives": Grammar(["{adjective}"], ", ", f"{STOCK_OPENING} They are {{}}."),
     "pronouns": Grammar(
         [f"{who} {{adjective}}, {{adjective}}, {{adjective}}."
          for who in ("He is", "She is", "It is", "They are")],
         " ", "A man and a woman. {}", 8,
     ),
-    "verbs": Grammar(["We {verb}."], " ", f"{OPENING} {{}}", 15),
+    "verbs": Grammar(["We {verb}."], " ", f"{STOCK_OPENING} {{}}", 15),
     "abstract": Grammar(["{vague}", "something {adjective}"], ", ", "There are {}.", 20),
     "sentences": Grammar(
         [
@@ -121,37 +122,39 @@ GRAMMARS = {
         start=12,
     ),
 }  # fmt: skip
-"""Each is a trick that once earned a high reward; ``sentences`` is honest guessing."""
+"""Each is a trick that once earned a high reward; ``split_sentences`` is honest guessing."""
 
 
-def addition(text: str, units: Units, grammar: Grammar, taboo: frozenset[str]) -> str:
+def append_units(text: str, units: Units, grammar: Grammar, taboo: frozenset[str]) -> str:
     """Append the units that share no stem with ``taboo``, joined by the grammar."""
-    units = tuple(unit for unit in units if not taboo.intersection(stems(unit)))
-    return f"{text} {grammar.join(units).removeprefix(OPENING).strip()}" if units else text
+    units = tuple(unit for unit in units if not taboo.intersection(find_stems(unit)))
+    if not units:
+        return text
+    return f"{text} {grammar.join(units).removeprefix(STOCK_OPENING).strip()}"
 
 
-def stems(text: str) -> set[str]:
+def find_stems(text: str) -> set[str]:
     """Return the first four letters of each word of three or more: "wools", "woolen" -> "wool"."""
     return {word[:4] for word in re.findall(r"[^\W\d_]{3,}", text.lower())}
 
 
-def sentences(text: str) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """Split a text after sentence punctuation."""
-    return SENTENCE.split(text.strip())
+    return SENTENCE_END.split(text.strip())
 
 
-def half(text: str) -> str:
+def take_first_half(text: str) -> str:
     """Return the first half of the sentences: true but incomplete."""
-    parts = sentences(text)
+    parts = split_sentences(text)
     return " ".join(parts[: max(1, len(parts) // 2)])
 
 
 @dataclass(frozen=True, slots=True)
-class Climb:
-    """Search of one grammar, for texts alone or (``behind``) added to half of the true text.
+class HillClimb:
+    """Hill climbing in one grammar, for texts alone or (``behind``) added to half of the true text.
 
     Additions are valued by their gain per ten words. All draws depend on the grammar and the round
-    alone, so an interrupted climb comes to the same end from the rewards in the ledger.
+    alone, so an interrupted climb comes to the same end from the rewards in the cache.
     """
 
     grammar: str
@@ -163,69 +166,71 @@ class Climb:
         grammar = GRAMMARS[self.grammar]
         if not self.behind:
             return grammar.join(units)
-        return addition(half(truth), units, grammar, frozenset(stems(truth)))
+        return append_units(take_first_half(truth), units, grammar, frozenset(find_stems(truth)))
 
     def best(
         self,
-        ledger: Ledger,
+        cache: RewardCache,
         rows: Sequence[int],
         budget: int,
         progress: Callable[[int], object] = lambda tried: None,
     ) -> Units:
-        """Return the best genome on the rows, after trying ``budget`` at most.
+        """Return the best genome on the rows, after trying at most ``budget`` genomes.
 
         Mutants race row by row: they drop out unless their mean so far exceeds the best's on the
         same rows, so several rows cost little more than one. Each round begins with another row,
         so that no row dominates.
         """
-        best = self._cut(self._first(self._rng(0, 0)))
-        earned = dict.fromkeys(rows, -math.inf)
-        for number in range(budget // ROUND):
-            rngs = [self._rng(number, index) for index in range(ROUND)]
-            genomes = [
-                self._cut(self._mutant(best, rng) if number else self._first(rng)) for rng in rngs
-            ]
-            racing: dict[Units, dict[int, float]] = {genome: {} for genome in genomes}
+        best = self._shorten(self._draw_genome(self._make_rng(0, 0)))
+        best_values = dict.fromkeys(rows, -math.inf)
+        for number in range(budget // MUTANTS_PER_ROUND):
+            racing: dict[Units, dict[int, float]] = {}
+            for index in range(MUTANTS_PER_ROUND):
+                rng = self._make_rng(number, index)
+                genome = self._mutate(best, rng) if number else self._draw_genome(rng)
+                racing[self._shorten(genome)] = {}
             for step in range(len(rows)):
                 row = rows[(number + step) % len(rows)]
-                for genome, value in zip(racing, self._values(ledger, row, racing), strict=True):
-                    racing[genome][row] = value
-                racing = {
-                    genome: paid
-                    for genome, paid in racing.items()
-                    if fmean(paid.values()) > fmean(earned[each] for each in paid)
-                }
+                values = self._value_genomes(cache, row, racing)
+                for genome, value in zip(list(racing), values, strict=True):
+                    own = racing[genome]
+                    own[row] = value
+                    if not fmean(own.values()) > fmean(map(best_values.__getitem__, own)):
+                        del racing[genome]  # also if its mean is NaN
             if racing:
-                best, earned = max(racing.items(), key=lambda each: fmean(each[1].values()))
-            progress(ROUND)
+                best, best_values = max(racing.items(), key=lambda each: fmean(each[1].values()))
+            progress(MUTANTS_PER_ROUND)
         return best
 
-    def _values(self, ledger: Ledger, row: int, genomes: Iterable[Units]) -> list[float]:
+    def _value_genomes(self, cache: RewardCache, row: int, genomes: Iterable[Units]) -> list[float]:
         """Reward of each genome on a row, or its gain per ten words; NaN without a reward."""
-        truth = ledger.truths[row]
+        truth = cache.truths[row]
         texts = [self.text(units, truth) for units in genomes]
         if not self.behind:
-            return ledger.pay([(row, text) for text in texts])
-        start = half(truth)
-        before, *paid = ledger.pay([(row, text) for text in (start, *texts)])
-        words = [max(10, len(text.split()) - len(start.split())) for text in texts]
-        return [(after - before) * 10 / size for after, size in zip(paid, words, strict=True)]
+            return cache.score([(row, text) for text in texts])
+        start = take_first_half(truth)
+        before, *rewards = cache.score([(row, text) for text in (start, *texts)])
+        values = []
+        for text, reward in zip(texts, rewards, strict=True):
+            added = max(10, len(text.split()) - len(start.split()))
+            values.append((reward - before) * 10 / added)
+        return values
 
-    def _first(self, rng: random.Random) -> Units:
+    def _draw_genome(self, rng: random.Random) -> Units:
         grammar = GRAMMARS[self.grammar]
         size = max(2, round(grammar.start * rng.uniform(0.3, 1.5)))
-        return tuple(grammar.unit(rng, self.words) for _ in range(size))
+        return tuple(grammar.draw_unit(rng, self.words) for _ in range(size))
 
-    def _mutant(self, units: Units, rng: random.Random) -> Units:
+    def _mutate(self, units: Units, rng: random.Random) -> Units:
         """Change, add, drop, move or repeat units, one to four times."""
         grammar, new = GRAMMARS[self.grammar], list(units)
         for _ in range(rng.choice((1, 1, 2, 4))):
             at = rng.randrange(len(new)) if new else 0
             action = rng.choice(("change", "change", "add", "drop", "move", "repeat"))
             if action == "add" or not new:
-                new.insert(at, grammar.unit(rng, self.words))
+                new.insert(at, grammar.draw_unit(rng, self.words))
             elif action == "change":
-                new[at] = grammar.unit(rng, self.words)
+                new[at] = grammar.draw_unit(rng, self.words)
             elif action == "drop" and len(new) > 1:
                 del new[at]
             elif action == "repeat":
@@ -234,12 +239,12 @@ class Climb:
                 new.insert(rng.randrange(len(new)), new.pop(at))
         return tuple(new)
 
-    def _cut(self, units: Units) -> Units:
+    def _shorten(self, units: Units) -> Units:
         grammar = GRAMMARS[self.grammar]
-        longest = LONGEST_ADDITION if self.behind else LONGEST
+        longest = MAX_ADDED_WORDS if self.behind else MAX_BLIND_WORDS
         while len(units) > 1 and len(grammar.join(units).replace("-", " ").split()) > longest:
             units = units[:-1]
         return units
 
-    def _rng(self, number: int, index: int) -> random.Random:
+    def _make_rng(self, number: int, index: int) -> random.Random:
         return random.Random(f"{self.grammar} {self.behind} {number} {index}")

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations, product, starmap
 from math import sqrt
 from statistics import median
 
@@ -22,30 +22,32 @@ from posh_reward.text_values import is_placeholder
 from posh_reward.types import Description, Entity, Failure
 from posh_reward.words import DEPICTION, LIGHT, PLACES, find_words
 
-WORST = 20
-"""References on the page."""
-TERSE = 1 / 3
+MAX_REFERENCES_SHOWN = 20
+"""The worst, on the page."""
+MAX_WORDS_SHOWN = 12
+"""Of those that only short references omit."""
+TERSE_SHARE = 1 / 3
 """Share of the median number of details below which a reference is terse."""
-LIST, LIST_SHARE = 8, 0.65
+MIN_LIST_ENTITIES, MAX_LIST_DETAILS_PER_ENTITY = 8, 0.65
 """Entities from which, and details per entity below which a text is a list, as for rewards."""
-BULLET = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+\w")
-GRAM, SAME = 5, 0.5
+BULLET_START = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+\w")
+WORDS_PER_SEQUENCE, MIN_COPY_SHARE = 5, 0.5
 """Words in a sequence, and the share of sequences in common from which two texts are the same."""
-COMMON = 50
+MIN_PHRASE_REFERENCES = 50
 """References from which on a sequence is a phrase of the data set, not a sign of a copy."""
-MOST = 20
+MAX_COUNT_OF_THINGS = 20
 """Largest number that counts things."""
-OFTEN, FEWEST = 0.1, 8
+MIN_MENTION_SHARE, MIN_REFERENCES_PER_HALF = 0.1, 8
 """Share of long references that mention a word that short ones omit, and fewest of each half."""
-SURE = 4.0
+MIN_STANDARD_ERRORS = 4.0
 """Standard errors by which a detail must be rarer with a thing; high, as hundreds are compared."""
 
-UNTELLING = DEPICTION | LIGHT | PLACES
+UNINFORMATIVE_WORDS = DEPICTION | LIGHT | PLACES
 """Words that say how an image is shown, not what is in it."""
-PEOPLE = "a person"
-SORTS = {5: "an animal", 13: "food", 18: PEOPLE, 20: "a plant"}
+PERSON_SORT = "a person"
+SORTS_BY_FILE = {5: "an animal", 13: "food", 18: PERSON_SORT, 20: "a plant"}
 """WordNet's file of a thing's usual sense -> its sort."""
-KINDS: Mapping[str, Callable[[str], bool]] = {
+DETAIL_KINDS: Mapping[str, Callable[[str], bool]] = {
     "a colour": lambda word: word in colours(),
     "a count": lambda word: number(word) is not None,
     "a place (left, back)": lambda word: word in PLACES,
@@ -55,9 +57,13 @@ KINDS: Mapping[str, Callable[[str], bool]] = {
 """Kinds of detail, by a word of the text."""
 
 
+def _list_things(description: Description) -> list[Entity]:
+    return [each for each in description.graph.entities if not each.flagged]
+
+
 @dataclass(frozen=True)
 class Reference:
-    """A reference with what its graph says; ``problems`` are filled in by ``audit``."""
+    """A reference with what its graph says; ``problems`` are filled in by ``audit_texts``."""
 
     row: int
     text: str
@@ -70,14 +76,14 @@ class Reference:
         """Entities, attributes, relations by verbs or possession, all relations."""
         if isinstance(self.description, Failure):
             return 0, 0, 0, 0
-        things = [each for each in self.description.graph.entities if not each.flagged]
+        things = _list_things(self.description)
         relations = self.description.graph.relations
-        said = sum(each.source != "prep" for each in relations)
-        return len(things), sum(len(e.attributes) for e in things), said, len(relations)
+        stated = sum(each.source != "prep" for each in relations)
+        return len(things), sum(len(each.attributes) for each in things), stated, len(relations)
 
     @property
     def details(self) -> int:
-        """Elements of the graph, which a policy is paid for."""
+        """Elements of the graph, which a policy is rewarded for."""
         things, attributes, _, relations = self.counts
         return things + attributes + relations
 
@@ -107,7 +113,7 @@ class Omission:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """References, and what a policy paid by them would learn to omit."""
+    """References, and what a policy rewarded by them would learn to omit."""
 
     references: Sequence[Reference]
     omissions: Sequence[Omission]
@@ -127,7 +133,7 @@ class Audit:
 
     @property
     def counts(self) -> dict[str, int]:
-        return dict(Counter(kind for each in self.references for kind in each.problems))
+        return dict(Counter(chain.from_iterable(each.problems for each in self.references)))
 
     def lines(self) -> Iterator[str]:
         rates = [each.rate for each in self.references]
@@ -139,96 +145,118 @@ class Audit:
         if self.silent:
             rows = shorten_list(row + 1 for row in self.silent)
             yield f"without a text: {len(self.silent):,} (rows {rows})"
-        yield from (f"{kind}: {count:,}" for kind, count in sorted(self.counts.items()))
+        for kind, count in sorted(self.counts.items()):
+            yield f"{kind}: {count:,}"
         yield from map(str, self.omissions)
 
 
-def audit(rows: Sequence[Sequence[str]], reader: Reader | None = None) -> Audit:
+def audit_texts(rows: Sequence[Sequence[str]], reader: Reader | None = None) -> Audit:
     """Audit references; each row has one or several texts about one image."""
-    pairs = [(row, text) for row, texts in enumerate(rows) for text in texts]
-    read = (reader or Reader()).read([text for _, text in pairs])
-    references = [Reference(row, text, each) for (row, text), each in zip(pairs, read, strict=True)]
+    numbers: list[int] = []
+    texts: list[str] = []
+    for row, some in enumerate(rows):
+        numbers += [row] * len(some)
+        texts += some
+    descriptions = (reader or Reader()).read(texts)
+    references = list(map(Reference, numbers, texts, descriptions))
     typical = median(each.details for each in references)
     for each in references:
-        each.problems.update(_alone(each, typical))
-    for copy, original, share in _copies([each.text for each in references]):
+        each.problems.update(_find_problems(each, typical))
+    for copy, original, share in _find_copies(texts):
         why = f"shares {share:.0%} of its phrases with row {references[original].row + 1}"
         references[copy].problems.setdefault("duplicate", why)
-    for one, other in _several(references):
-        if found := _contradictions(one.description, other.description):
+    for one, other in _pair_within_rows(references):
+        if found := _find_contradictions(one.description, other.description):
             why = f"two texts about one image disagree: {found}"
             one.problems.setdefault("contradiction", why)
-    silent = [row for row, texts in enumerate(rows) if not texts]
-    return Audit(references, [*_omissions(references)], silent)
+    silent = [row for row, some in enumerate(rows) if not some]
+    return Audit(references, list(_find_omissions(references)), silent)
 
 
-def _alone(reference: Reference, typical: float) -> Iterator[tuple[str, str]]:
+def _find_problems(reference: Reference, typical: float) -> Iterator[tuple[str, str]]:
     text, description = reference.text, reference.description
     if isinstance(description, Failure):
         yield "unreadable", str(description)
         return
-    things, attributes, said, relations = reference.counts
+    things, attributes, stated, relations = reference.counts
     if is_placeholder(text):
         yield "placeholder", "stands for a text that is missing"
     elif not is_english(text):
         yield "foreign", "fewer than half of its words are English"
-    if reference.details < TERSE * typical:
+    if reference.details < TERSE_SHARE * typical:
         yield "terse", f"{reference.details} details; the median is {typical:g}"
     if sign := find_markup(text):
         yield "markup", f"has {shorten(sign)}, which a model would learn to write"
     lines = [line for line in text.splitlines() if line.strip()]
-    bullets = sum(bool(BULLET.match(line)) for line in lines)
-    claims = min(2 * (attributes + said), attributes + relations)
+    bullets = len(list(filter(BULLET_START.match, lines)))
+    claims = min(2 * (attributes + stated), attributes + relations)
     if len(lines) > 2 and 2 * bullets > len(lines):
         yield "list", f"{bullets} of {len(lines)} lines are items"
-    elif things >= LIST and claims < LIST_SHARE * things:
+    elif things >= MIN_LIST_ENTITIES and claims < MAX_LIST_DETAILS_PER_ENTITY * things:
         yield "list", f"{things} things, about which it says only {claims}"
-    if found := _contradictions(description, description):
+    if found := _find_contradictions(description, description):
         yield "contradiction", found
 
 
-def _contradictions(one: Description | Failure, other: Description | Failure) -> str:
+def _find_contradictions(one: Description | Failure, other: Description | Failure) -> str:
+    """Find colours and counts of one thing that exclude each other; "" if there are none."""
     if isinstance(one, Failure) or isinstance(other, Failure):
         return ""
-    mine, theirs = one.graph.entities, other.graph.entities
-    pairs: list[tuple[str, set[str], set[str]]] = []
-    if one is other:  # between its sentences
-        for each in mine:
-            said = [_settled(each, at) for at in sorted({*each.sentences})]
-            pairs += [(each.head, *two) for two in combinations(said, 2)]
-    else:  # a name must be unique in each text to be of the same thing
-        names, others = (Counter(map(_name, some)) for some in (mine, theirs))
-        twins = {_name(each): each for each in theirs if others[_name(each)] == 1}
-        for each in mine:
-            if names[_name(each)] == 1 and (twin := twins.get(_name(each))):
-                pairs.append((each.head, _settled(each), _settled(twin)))
-    found = []
-    for head, ours, rest in pairs:
-        for kind in (colours().__contains__, _is_count):
-            a, b = (sorted(filter(kind, some)) for some in (ours, rest))
+    pairs = _pair_sentences(one) if one is other else _pair_namesakes(one, other)
+    found: dict[str, None] = {}  # each once, in order
+    for head, ours, theirs in pairs:
+        for belongs in (colours().__contains__, _is_count):
+            mine, others = sorted(filter(belongs, ours)), sorted(filter(belongs, theirs))
             # "Black and white" and "white" agree: all must exclude each other.
-            if a and b and all(conflict((x, "a"), (y, "a")) for x in a for y in b):
-                found.append(f"{head}: {' and '.join(a)}, or {' and '.join(b)}")
-    return "; ".join(dict.fromkeys(found))
+            if mine and others and all(starmap(_conflict, product(mine, others))):
+                found[f"{head}: {' and '.join(mine)}, or {' and '.join(others)}"] = None
+    return "; ".join(found)
 
 
-def _settled(entity: Entity, sentence: int | None = None) -> set[str]:
-    attributes = (
-        each for each in entity.attributes if sentence is None or sentence in each.sentences
-    )
-    return {each.text.lower() for each in attributes}
+def _pair_sentences(description: Description) -> Iterator[tuple[str, set[str], set[str]]]:
+    """Yield each thing's name, and its attributes in each two of its sentences."""
+    for each in description.graph.entities:
+        stated = [_list_attributes(each, place) for place in sorted(set(each.sentences))]
+        for two in combinations(stated, 2):
+            yield each.head, *two
+
+
+def _pair_namesakes(
+    one: Description, other: Description
+) -> Iterator[tuple[str, set[str], set[str]]]:
+    """Yield things of the same name, which must be unique in each text, with their attributes."""
+    names = Counter(map(_name_entity, one.graph.entities))
+    others = Counter(map(_name_entity, other.graph.entities))
+    namesakes = {_name_entity(each): each for each in other.graph.entities}
+    for each in one.graph.entities:
+        name = _name_entity(each)
+        if names[name] == 1 and others[name] == 1:
+            yield each.head, _list_attributes(each), _list_attributes(namesakes[name])
+
+
+def _conflict(one: str, other: str) -> bool:
+    return conflict((one, "a"), (other, "a"))
+
+
+def _list_attributes(entity: Entity, sentence: int | None = None) -> set[str]:
+    """List an entity's attributes, or those that one sentence gives it."""
+    attributes: set[str] = set()
+    for each in entity.attributes:
+        if sentence is None or sentence in each.sentences:
+            attributes.add(each.text.lower())
+    return attributes
 
 
 def _is_count(word: str) -> bool:
     value = number(word)  # not a year
-    return value is not None and value <= MOST
+    return value is not None and value <= MAX_COUNT_OF_THINGS
 
 
-def _name(entity: Entity) -> str:
+def _name_entity(entity: Entity) -> str:
     return min(dictionary_forms(entity.head.lower()), key=len)
 
 
-def _several(references: Sequence[Reference]) -> Iterator[tuple[Reference, Reference]]:
+def _pair_within_rows(references: Sequence[Reference]) -> Iterator[tuple[Reference, Reference]]:
     by_row: dict[int, list[Reference]] = defaultdict(list)
     for each in references:
         by_row[each.row].append(each)
@@ -236,56 +264,72 @@ def _several(references: Sequence[Reference]) -> Iterator[tuple[Reference, Refer
         yield from combinations(some, 2)
 
 
-def _copies(texts: Sequence[str]) -> Iterator[tuple[int, int, float]]:
+def _list_sequences(parts: Sequence[str]) -> set[tuple[str, ...]]:
+    """List the sequences of ``WORDS_PER_SEQUENCE`` words; of a shorter text, the whole."""
+    starts = range(max(1, len(parts) - WORDS_PER_SEQUENCE + 1))
+    return {tuple(parts[start : start + WORDS_PER_SEQUENCE]) for start in starts}
+
+
+def _find_copies(texts: Sequence[str]) -> Iterator[tuple[int, int, float]]:
     """Yield a later text, an earlier one, and the share of sequences in common."""
-    parts = [find_words(text) for text in texts]
-    grams = [
-        {tuple(own[at : at + GRAM]) for at in range(max(1, len(own) - GRAM + 1))} for own in parts
-    ]
+    earlier: list[set[tuple[str, ...]]] = []
     places: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, own in enumerate(grams):
-        shared = Counter(o for gram in own if len(places[gram]) < COMMON for o in places[gram])
+    for place, text in enumerate(texts):
+        own = _list_sequences(find_words(text))
+        shared: Counter[int] = Counter()
+        for sequence in own:
+            if len(places[sequence]) < MIN_PHRASE_REFERENCES:
+                shared.update(places[sequence])
         for other, count in shared.most_common(1):
-            share = count / min(len(own), len(grams[other]))
-            if share >= SAME:
+            share = count / min(len(own), len(earlier[other]))
+            if share >= MIN_COPY_SHARE:
                 yield place, other, share
-        for gram in own:
-            places[gram].append(place)
+        for sequence in own:
+            places[sequence].append(place)
+        earlier.append(own)
 
 
-def _omissions(references: Sequence[Reference]) -> Iterator[Omission]:
+def _find_omissions(references: Sequence[Reference]) -> Iterator[Omission]:
     """Yield kinds of detail, then words that are much rarer in short references."""
-    usable = sorted(
-        (each for each in references if isinstance(each.description, Description)),
-        key=lambda each: each.details,
-    )
-    quarter = len(usable) // 4
-    if quarter < FEWEST:
+    readable = [each for each in references if isinstance(each.description, Description)]
+    readable.sort(key=lambda each: each.details)
+    quarter = len(readable) // 4
+    if quarter < MIN_REFERENCES_PER_HALF:
         return
-    said = [_mentions(each) for each in usable]
-    parts = said[-quarter:], said[:quarter]
-    long, short = (Counter(each for own in part for each in own) for part in parts)
-    kinds = [*KINDS, PEOPLE]
-    sizes = {word: (long[word] / quarter, short[word] / quarter) for word in [*long, *kinds]}
+    mentions = list(map(_list_mentions, readable))
+    long = Counter(chain.from_iterable(mentions[-quarter:]))
+    short = Counter(chain.from_iterable(mentions[:quarter]))
+    kinds = [*DETAIL_KINDS, PERSON_SORT]
     for kind in kinds:
-        yield _rarest(Omission(kind, *sizes[kind]), said)
-    found = [Omission(word, *sizes[word]) for word in long.keys() - {*KINDS, *SORTS.values()}]
-    kept = [each for each in found if each.long >= OFTEN and each.short < each.long / 2]
-    yield from sorted(kept, key=lambda each: (each.short - each.long, each.what))[:12]
+        omission = Omission(kind, long[kind] / quarter, short[kind] / quarter)
+        yield _find_rarest(omission, mentions)
+    omitted: list[Omission] = []
+    for word in long.keys() - {*DETAIL_KINDS, *SORTS_BY_FILE.values()}:
+        omission = Omission(word, long[word] / quarter, short[word] / quarter)
+        if omission.long >= MIN_MENTION_SHARE and omission.short < omission.long / 2:
+            omitted.append(omission)
+    omitted.sort(key=lambda each: (each.short - each.long, each.what))
+    yield from omitted[:MAX_WORDS_SHOWN]
 
 
-def _rarest(kind: Omission, said: Sequence[set[str]]) -> Omission:
+def _find_rarest(kind: Omission, mentions: Sequence[set[str]]) -> Omission:
     """Add the thing with which a kind of detail is most clearly rarer, if there is one.
 
-    Of 100 references 40 have a dog, and 4 of these a colour, of the others 54: 10% and 90%, which
+    The standard error of the difference of two shares is that of equal shares, pooled. Of 100
+    references 40 have a dog, and 4 of these a colour, of the others 54: 10% and 90%, which
     differ by 8 standard errors of 0.1 (58% of 100 have a colour).
     """
-    things = Counter(thing for own in said for thing in own - {*KINDS, kind.what})
-    both = Counter(thing for own in said if kind.what in own for thing in own)
-    share, rows = both[kind.what] / len(said), len(said)
-    found = [(SURE, kind)]
+    things: Counter[str] = Counter()
+    both: Counter[str] = Counter()  # of references that also have the detail
+    for own in mentions:
+        things.update(own - {*DETAIL_KINDS, kind.what})
+        if kind.what in own:
+            both.update(own)
+    share, rows = both[kind.what] / len(mentions), len(mentions)
+    found = [(MIN_STANDARD_ERRORS, kind)]
     for thing, count in things.items():
-        if FEWEST <= count <= rows - FEWEST and 0 < share < 1:
+        enough = MIN_REFERENCES_PER_HALF <= count <= rows - MIN_REFERENCES_PER_HALF
+        if enough and 0 < share < 1:
             there = both[thing] / count
             elsewhere = (both[kind.what] - both[thing]) / (rows - count)
             error = sqrt(share * (1 - share) * (1 / count + 1 / (rows - count)))
@@ -295,22 +339,22 @@ def _rarest(kind: Omission, said: Sequence[set[str]]) -> Omission:
     return max(found, key=lambda each: each[0])[1]
 
 
-def _mentions(reference: Reference) -> set[str]:
+def _list_mentions(reference: Reference) -> set[str]:
     """Names and sorts of a reference's things, and its kinds of detail."""
     assert isinstance(reference.description, Description)
     own = {token.text.lower() for token in reference.description.tokens} - LIGHT
-    kinds = {kind for kind, belongs in KINDS.items() if any(map(belongs, own))}
-    names = {_name(each) for each in reference.description.graph.entities if not each.flagged}
-    usual = {
-        name: max(weights, key=weights.__getitem__)
-        for name in names - UNTELLING - colours().keys()
-        if (weights := senses((name, "n")))
-    }
-    files = {wordnet().file[synset] for synset in usual.values()}
-    return kinds | usual.keys() | {SORTS[file] for file in files & SORTS.keys()}
+    mentions = {kind for kind, belongs in DETAIL_KINDS.items() if any(map(belongs, own))}
+    names = set(map(_name_entity, _list_things(reference.description)))
+    for name in names - UNINFORMATIVE_WORDS - colours().keys():
+        if weights := senses((name, "n")):
+            mentions.add(name)
+            usual = max(weights, key=weights.__getitem__)
+            if sort := SORTS_BY_FILE.get(wordnet().file[usual]):
+                mentions.add(sort)
+    return mentions
 
 
-def page(found: Audit, footer: Sequence[str]) -> str:
+def render_page(found: Audit, footer: Sequence[str]) -> str:
     """Render an HTML page: counts, what would be omitted, and the worst references."""
     lead, *_ = found.lines()
     return render(
@@ -321,6 +365,6 @@ def page(found: Audit, footer: Sequence[str]) -> str:
         styles=["posh.css", "shell.css"],
         counts=found.counts,
         omissions=found.omissions,
-        worst=found.flagged[:WORST],
+        worst=found.flagged[:MAX_REFERENCES_SHOWN],
         total=len(found.flagged),
     )

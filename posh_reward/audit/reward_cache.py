@@ -1,4 +1,4 @@
-"""Rewards to audit, and what they pay for texts: each text once, however often a run is resumed."""
+"""Rewards to audit, and their cache: each text is scored once, however often a run is resumed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from inspect import getsourcefile
+from itertools import chain
 from pathlib import Path
 from re import fullmatch
 from statistics import fmean
@@ -23,8 +24,8 @@ from posh_reward.tables.tables import Journal
 from posh_reward.text_values import read_texts
 from posh_reward.types import Failure
 
-BEGINS = b'{"row": '  # first bytes of the journal's lines
-AT_ONCE = 96
+JOURNAL_LINE_START = b'{"row": '  # first bytes of the journal's lines
+TEXTS_PER_CALL = 96
 """Texts per call of the reward."""
 
 RewardFunction = Callable[..., Sequence[float | None]]
@@ -47,21 +48,25 @@ class Reward:
         texts = read_texts(row[self.column])
         return "" if isinstance(texts, Failure) else texts[0]
 
-    def pay(self, rows: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> list[float]:
+    def score(self, rows: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> list[float]:
         """Return the rewards of texts, each with its row; NaN for None."""
-        names = dict.fromkeys(name for row in rows for name in row)
-        columns = {name: [row.get(name) for row in rows] for name in names}
+        names = dict.fromkeys(chain.from_iterable(rows))
+        columns: dict[str, list[Any]] = {}
+        for name in names:
+            columns[name] = [row.get(name) for row in rows]
         prompts = columns.pop("prompt", [""] * len(texts))
-        completions = [
-            [{"role": "assistant", "content": text}] if isinstance(prompt, list) else text
-            for prompt, text in zip(prompts, texts, strict=True)
-        ]
+        completions: list[str | list[dict[str, str]]] = []
+        for prompt, text in zip(prompts, texts, strict=True):
+            if isinstance(prompt, list):
+                completions.append([{"role": "assistant", "content": text}])
+            else:
+                completions.append(text)
         rewards = []
         for function in self.functions:
             name = getattr(function, "__name__", type(function).__name__)
             try:
-                paid = function(prompts=prompts, completions=completions, **columns)
-                numbers = [math.nan if each is None else float(each) for each in paid]
+                returned = function(prompts=prompts, completions=completions, **columns)
+                numbers = list(map(_read_number, returned))
             except PoshError:
                 raise
             except Exception as error:
@@ -71,7 +76,11 @@ class Reward:
                 why = f"{len(numbers)} rewards for {len(texts)} completions"
                 raise InputError(f"the reward {name} returned {why}: return one for each")
             rewards.append(numbers)
-        return [fmean(each) for each in zip(*rewards, strict=True)]
+        return list(map(fmean, zip(*rewards, strict=True)))
+
+
+def _read_number(reward: float | None) -> float:
+    return math.nan if reward is None else float(reward)
 
 
 def open_reward(which: str | None, column: str | None) -> Reward:
@@ -85,25 +94,27 @@ def open_reward(which: str | None, column: str | None) -> Reward:
         ConfigError: it cannot be imported, is no function, or a setting is unusable.
     """
     if which and fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", which):
-        reward, signature = _imported(which)
+        reward, signature = _import_reward(which)
     else:
         settings = read_settings(Path(which)) if which else {}
         reward, signature = make_reward(**check_settings(make_reward, settings, "reward")), ""
     if not isinstance(reward, MetricReward):
         return Reward([reward], column or "reference", signature)
 
-    def requests() -> int:
+    def count_requests() -> int:
         usage = reward.metric.usage
-        return usage.requests + usage.rewrites if usage.prompt_tokens_submitted else 0
+        if not usage.prompt_tokens_submitted:
+            return 0
+        return usage.requests + usage.rewrites
 
     name = column or reward.reference_column
-    return Reward(reward.functions(), name, signature + reward.signature, requests)
+    return Reward(reward.functions(), name, signature + reward.signature, count_requests)
 
 
-def _imported(which: str) -> tuple[Any, str]:
+def _import_reward(which: str) -> tuple[Any, str]:
     """Import a reward; the second is its name with a digest of its file.
 
-    Another version of the code is another reward, whose texts have to be paid again.
+    Another version of the code is another reward, whose texts have to be scored again.
     """
     module, _, name = which.partition(":")
     here = os.getcwd()
@@ -123,39 +134,38 @@ def _imported(which: str) -> tuple[Any, str]:
     return function, f"{which}|code:{sha256(code).hexdigest()[:8]}|"
 
 
-class Ledger:
-    """Rewards of texts on rows, kept in a journal so that none is paid for twice."""
+class RewardCache:
+    """Rewards of texts on rows, kept in a journal so that no text is scored twice."""
 
     def __init__(self, reward: Reward, rows: Sequence[Mapping[str, Any]], journal: Journal) -> None:
-        self.truths = [reward.true_text(row) for row in rows]
+        self.truths = list(map(reward.true_text, rows))
         self._reward, self._rows, self._journal = reward, rows, journal
-        self._paid: dict[RowText, float] = {}
+        self._rewards: dict[RowText, float] = {}
         try:
             for line in journal.rows():
-                reward_or_none = line["reward"]
-                paid = math.nan if reward_or_none is None else float(reward_or_none)
-                self._paid[line["row"], line["text"]] = paid
+                self._rewards[line["row"], line["text"]] = _read_number(line["reward"])
         except (KeyError, TypeError, ValueError) as error:
             why = f"{str(journal.path)!r} is not a journal ({error}): delete it"
             raise InputError(why) from None
 
-    def unpaid(self, texts: Iterable[RowText]) -> list[RowText]:
+    def find_unscored(self, texts: Iterable[RowText]) -> list[RowText]:
         """Return the texts that are not in the journal, each once."""
-        return [each for each in dict.fromkeys(texts) if each not in self._paid]
+        return [each for each in dict.fromkeys(texts) if each not in self._rewards]
 
-    def pay(
-        self, texts: Sequence[RowText], progress: Callable[[int], object] = lambda paid: None
+    def score(
+        self, texts: Sequence[RowText], progress: Callable[[int], object] = lambda scored: None
     ) -> list[float]:
         """Return the reward of each text; ``progress`` gets the number of each call's new texts."""
-        rest = self.unpaid(texts)
-        for at in range(0, len(rest), AT_ONCE):
-            some = rest[at : at + AT_ONCE]
+        new = self.find_unscored(texts)
+        for at in range(0, len(new), TEXTS_PER_CALL):
+            some = new[at : at + TEXTS_PER_CALL]
             rows = [self._rows[row] for row, _ in some]
-            rewards = self._reward.pay(rows, [text for _, text in some])
-            self._paid.update(zip(some, rewards, strict=True))
-            self._journal.append(
-                {"row": row, "text": text, "reward": None if math.isnan(paid) else paid}
-                for (row, text), paid in zip(some, rewards, strict=True)
-            )
+            rewards = self._reward.score(rows, [text for _, text in some])
+            self._rewards.update(zip(some, rewards, strict=True))
+            lines: list[dict[str, Any]] = []
+            for (row, text), reward in zip(some, rewards, strict=True):
+                known = None if math.isnan(reward) else reward
+                lines.append({"row": row, "text": text, "reward": known})
+            self._journal.append(lines)
             progress(len(some))
-        return [self._paid[each] for each in texts]
+        return [self._rewards[each] for each in texts]

@@ -18,7 +18,7 @@ from posh_reward.cli import OK, options
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
-    from posh_reward.audit.reward_cache import Ledger, Reward, RowText
+    from posh_reward.audit.reward_cache import Reward, RewardCache, RowText
 
 ATTACK = """\
 Audit a reward before training on it, and after each change of judge or rules (docs/audit.md): what
@@ -54,9 +54,9 @@ def add_attack(command: argparse.ArgumentParser) -> None:
 
 def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.audit import audit
-    from posh_reward.audit.hill_climb import GRAMMARS, Climb, vocabulary
-    from posh_reward.audit.reward_cache import BEGINS, Ledger, open_reward
-    from posh_reward.audit.variants import reader
+    from posh_reward.audit.hill_climb import GRAMMARS, HillClimb, collect_vocabulary
+    from posh_reward.audit.reward_cache import JOURNAL_LINE_START, RewardCache, open_reward
+    from posh_reward.audit.variants import shared_reader
     from posh_reward.process.progress import progress_bar
     from posh_reward.tables.tables import Journal
     from posh_reward.types import Description
@@ -80,40 +80,44 @@ def attack_reward(flags: argparse.Namespace) -> int:
     key = repr((reward.signature, list(map(reward.true_text, used)), texts))
     which = sha256(key.encode()).hexdigest()[:8]
     flags.output.mkdir(parents=True, exist_ok=True)
-    with closing(Journal(flags.output / f"paid-{which}.jsonl", BEGINS)) as journal:
-        ledger = Ledger(reward, used, journal)
+    with closing(Journal(flags.output / f"paid-{which}.jsonl", JOURNAL_LINE_START)) as journal:
+        ledger = RewardCache(reward, used, journal)
         yardsticks = [each for some in texts.yardsticks.values() for each in enumerate(some)]
         cost = timed(reward, ledger, yardsticks)
-        means = audit.means_of(texts, ledger)
-        checks = audit.checks_of(texts)
-        fixed = ledger.unpaid(text for check in checks for text in check.row_texts())
+        means = audit.score_yardsticks(texts, ledger)
+        checks = audit.make_checks(texts)
+        fixed = ledger.find_unscored(text for check in checks for text in check.row_texts())
         tries = len(climbs) * flags.budget
         print(estimate(len(fixed), tries, search, *cost), file=sys.stderr)
         with progress_bar("audit", len(fixed) + tries, "text") as bar:
-            ledger.pay(fixed, bar.update)
-            parsed = reader().read(list(map(reward.true_text, others)))
-            words = vocabulary(each for each in parsed if isinstance(each, Description))
+            ledger.score(fixed, bar.update)
+            parsed = shared_reader().read(list(map(reward.true_text, others)))
+            words = collect_vocabulary(each for each in parsed if isinstance(each, Description))
             for name, behind in climbs:
-                climb = Climb(name, behind, words)
+                climb = HillClimb(name, behind, words)
                 units = climb.best(ledger, searched, flags.budget, bar.update)
-                checks.append(audit.climb_check(climb, units, texts))
-        findings = [audit.judge(check, ledger, audit.floor_of(means)) for check in checks]
+                checks.append(audit.make_climb_check(climb, units, texts))
+        findings = [
+            audit.judge_check(check, ledger, audit.compute_worth_floor(means)) for check in checks
+        ]
     footer = [f"{flags.budget} texts for each climb, {len(unseen)} rows", reward.signature]
-    report = audit.table(means, findings)
-    page = audit.page(means, findings, footer)
+    report = audit.format_table(means, findings)
+    page = audit.render_page(means, findings, footer)
     for name, text in zip(FINDS, (f"{report}\n", page), strict=True):
         options.write_file(flags.output / name, text.encode())
     options.write_text(report)
     return FOUND if any(each.verdict == "found" for each in findings) else OK
 
 
-def timed(reward: Reward, ledger: Ledger, texts: Sequence[RowText]) -> tuple[float | None, float]:
+def timed(
+    reward: Reward, ledger: RewardCache, texts: Sequence[RowText]
+) -> tuple[float | None, float]:
     """Score first texts; return the seconds (None: unknown) and questions of each."""
-    rest = ledger.unpaid(texts)
+    rest = ledger.find_unscored(texts)
     print(f"timing the reward on {len(rest)} texts", file=sys.stderr)
-    ledger.pay(rest[:1])  # loads what the reward needs, which is no part of a text's time
+    ledger.score(rest[:1])  # loads what the reward needs, which is no part of a text's time
     begun, asked = time.perf_counter(), reward.requests()
-    ledger.pay(rest[1:])
+    ledger.score(rest[1:])
     if len(rest) < 2:
         return None, 0.0
     seconds, asked = time.perf_counter() - begun, reward.requests() - asked
@@ -192,7 +196,7 @@ def add_references(command: argparse.ArgumentParser) -> None:
 
 
 def audit_references(flags: argparse.Namespace) -> int:
-    from posh_reward.audit.reference_audit import audit, page
+    from posh_reward.audit.reference_audit import audit_texts, render_page
     from posh_reward.tables.reading import texts_in_row
 
     options.check_replaceable(str(flags.output) if flags.output else None)
@@ -206,8 +210,8 @@ def audit_references(flags: argparse.Namespace) -> int:
             f"no row of {flags.input} has a text in the column {flags.reference}: name the right "
             "one with --reference"
         )
-    found = audit(texts)
+    found = audit_texts(texts)
     if flags.output:
-        options.write_file(flags.output, page(found, [flags.input]).encode())
+        options.write_file(flags.output, render_page(found, [flags.input]).encode())
     options.write_text("\n".join(found.lines()))
     return FOUND if found.share > flags.allow else OK

@@ -1,4 +1,4 @@
-"""``posh-reward harmonic``, ``rubric`` and ``prove``: POSH's sibling metrics over tables.
+"""``posh-reward harmonic``, ``rubric`` and ``prove``: the other metrics over tables.
 
 They are separate commands because they share few flags with ``posh-reward score``.
 """
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from posh_reward.store import Store
     from posh_reward.tables.standings import Tally
 
-HARMONIC = """\
+HARMONIC_HELP = """\
 HarmonicEval: five criteria of texts about images and their weighted mean, without references
 (docs/other_metrics.md)."""
-HARMONIC_SCORE = """\
+HARMONIC_SCORE_HELP = """\
 Score each text of a table about its image. OUT gets one row per text: id, model (if INPUT has it),
 image, generation, overall, correctness, completeness, clarity, fluency and conciseness (1 to 5,
 higher is better), failure (kind and detail), criteria (for each its mean, sigma, weight, mass: how
@@ -30,10 +30,10 @@ likely the reply was a score at all, and with --why its reason), and signature. 
 image is missing, there is no score, and the row says why.
 
 A killed run resumes with the same command. `posh-reward report` makes a page of OUT."""
-RUBRIC = """\
+RUBRIC_HELP = """\
 Points by a rubric: a judge compares texts with references and gives a reason for each of its
 points (docs/other_metrics.md)."""
-RUBRIC_SCORE = """\
+RUBRIC_SCORE_HELP = """\
 Judge each text of a table against its reference. OUT gets one row per text: id, model and image (if
 INPUT has them), generation, reference, question, total, share (of the points, 0 to 1), the points
 of each metric of the rubric (higher is better), failure (kind and detail), repaired (true if the
@@ -41,15 +41,15 @@ judge had to be asked twice), metric_points (with the judge's reasons), and sign
 text or its reference is missing, there are no points, and the row says why.
 
 A killed run resumes with the same command. `posh-reward report` makes a page of OUT."""
-MODEL = "a settings file such as configs/judge/server.yaml, or a model's name"
-TASKS = ("captioning", "vqa", "vdu", "reg")
+MODEL_FORMS = "a settings file such as configs/judge/server.yaml, or a model's name"
+TASK_NAMES = ("captioning", "vqa", "vdu", "reg")
 
 
 def add_harmonic(command: argparse.ArgumentParser) -> None:
-    options.describe(command, HARMONIC)
+    options.describe(command, HARMONIC_HELP)
     commands = options.commands_of(command)
     score = options.describe(
-        commands.add_parser("score", help="score texts about images"), HARMONIC_SCORE,
+        commands.add_parser("score", help="score texts about images"), HARMONIC_SCORE_HELP,
         "harmonic score texts.csv -o scores.jsonl --judge configs/judge/server.yaml",
     )  # fmt: skip
     options.add_files(score)
@@ -60,7 +60,7 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
     options.add_running(score, "texts")
     add("--gamma", type=float, default=0.75, help="weights of the criteria: 1 for equal, 0.5 for "
         "inverse variance, 0 for the surest criterion alone")  # fmt: skip
-    add("--task", choices=TASKS, default="captioning", help="kind of texts")
+    add("--task", choices=TASK_NAMES, default="captioning", help="kind of texts")
     add("--criteria", metavar="NAMES", help="criteria to ask about; for short captions, as in "
         "Table 8, correctness,completeness or correctness,clarity (default: all "
         "five)")  # fmt: skip
@@ -70,10 +70,10 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
 
 
 def add_rubric(command: argparse.ArgumentParser) -> None:
-    options.describe(command, RUBRIC)
+    options.describe(command, RUBRIC_HELP)
     commands = options.commands_of(command)
     score = options.describe(
-        commands.add_parser("score", help="judge texts against references"), RUBRIC_SCORE,
+        commands.add_parser("score", help="judge texts against references"), RUBRIC_SCORE_HELP,
         "rubric score texts.csv -o points.jsonl --judge configs/judge/server.yaml",
     )  # fmt: skip
     options.add_files(score)
@@ -90,7 +90,7 @@ def add_rubric(command: argparse.ArgumentParser) -> None:
 
 def _add_judge(command: argparse.ArgumentParser) -> options.Add:
     add = command.add_argument
-    add("--judge", metavar="MODEL", required=True, help=f"model to ask: {MODEL}")
+    add("--judge", metavar="MODEL", required=True, help=f"model to ask: {MODEL_FORMS}")
     add("--store", metavar="FILE", help="file that keeps the judge's answers for other runs; "
         "created if missing")  # fmt: skip
     options.add_trust(add)
@@ -111,7 +111,7 @@ def score_harmonic(flags: argparse.Namespace) -> int:
         raise InputError(f"task {flags.task} has no questions: leave out --question")
     texts = {name: getattr(flags, name) or name for name in work.texts}
     tally = score_work(work, flags.input, flags.output, options.table_settings(flags, texts))
-    return _summarise(flags, tally, work.signature, metric.store)
+    return _print_summary(flags, tally, work.signature, metric.store)
 
 
 def score_rubric(flags: argparse.Namespace) -> int:
@@ -130,10 +130,12 @@ def score_rubric(flags: argparse.Namespace) -> int:
     settings = options.table_settings(flags, texts)
     tally = score_work(work, flags.input, flags.output, settings)
     options.warn((), settings.references)
-    return _summarise(flags, tally, work.signature, judge.store)
+    return _print_summary(flags, tally, work.signature, judge.store)
 
 
-def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: Store | None) -> int:
+def _print_summary(
+    flags: argparse.Namespace, tally: Tally, signature: str, store: Store | None
+) -> int:
     if not flags.quiet:
         print(f"{tally}\n{signature}", file=sys.stderr)
         if store is not None:
@@ -141,20 +143,20 @@ def _summarise(flags: argparse.Namespace, tally: Tally, signature: str, store: S
     return INCOMPLETE if tally.failures else OK
 
 
-PROVE = """\
+PROVE_HELP = """\
 PROVE: how helpful and how truthful answers to questions about an image are (docs/prove.md). `make`
 has a model write questions from captions and keeps those that a program verifies, `verify` reruns
 the programs, `score` scores a model's responses to the questions."""
-MAKE = """\
+MAKE_HELP = """\
 Make questions with answers from detailed captions. A model writes each with a program, which is run
 in a sandbox on the caption's scene graph; pairs that do not verify are dropped. OUT gets the kept
 ones: id, caption, image, question, answer, program. OUT.made.jsonl gets all candidates, with the
 reasons for dropping. A killed run resumes with the same command."""
-VERIFY = """\
+VERIFY_HELP = """\
 Rerun the programs of question-answer pairs, such as the authors' or edited ones, without a model.
 OUT gets one row per pair: id, question, answer, program, caption, value (the program's), dropped
 (the reason, empty if the program finds the answer), why, signature."""
-PROVE_SCORE = """\
+PROVE_SCORE_HELP = """\
 Score responses: helpfulness is how much of the answer they state, truthfulness how much of what
 they state the caption or the image supports; 1 is best. OUT gets one row per response, with every
 tuple and its score. A killed run resumes with the same command. `posh-reward report` makes a page
@@ -165,14 +167,14 @@ PAIR_TEXTS = ("question", "answer", "program", "caption")
 
 
 def add_prove(command: argparse.ArgumentParser) -> None:
-    options.describe(command, PROVE)
+    options.describe(command, PROVE_HELP)
     commands = options.commands_of(command)
     for name, line, text, example, add in (
-        ("make", "write verified questions", MAKE,
+        ("make", "write verified questions", MAKE_HELP,
          "captions.csv -o pairs.jsonl --writer configs/judge/server.yaml", _add_make),
-        ("verify", "rerun the programs of pairs", VERIFY, "pairs.jsonl -o checked.csv",
+        ("verify", "rerun the programs of pairs", VERIFY_HELP, "pairs.jsonl -o checked.csv",
          _add_verify),
-        ("score", "score responses", PROVE_SCORE, "responses.csv -o scores.jsonl", _add_score),
+        ("score", "score responses", PROVE_SCORE_HELP, "responses.csv -o scores.jsonl", _add_score),
     ):  # fmt: skip
         add(options.describe(commands.add_parser(name, help=line), text, f"prove {name} {example}"))
 
@@ -180,7 +182,8 @@ def add_prove(command: argparse.ArgumentParser) -> None:
 def _add_make(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     options.add_files(command)
-    add("--writer", metavar="MODEL", required=True, help=f"model that writes questions: {MODEL}")
+    add("--writer", metavar="MODEL", required=True, help="model that writes questions: "
+        f"{MODEL_FORMS}")  # fmt: skip
     add("--reviewer", metavar="MODEL", help="model that drops trivial, incomplete and unnatural "
         "pairs")  # fmt: skip
     add("--taboo", metavar="FILE", help="file of words that no pair may contain, one per line")
@@ -215,11 +218,13 @@ def _add_graphs(add: options.Add, *texts: str) -> None:
             f"for the {name} (default: the {name} is parsed)")  # fmt: skip
 
 
-def _columns(flags: argparse.Namespace, *texts: str) -> dict[str, str]:
-    flag_of = {name: "generation" if name == "response" else name for name in texts}
-    graphs = {f"{n}_graph": getattr(flags, f"{flag}_graph", None) for n, flag in flag_of.items()}
-    names = {name: getattr(flags, flag) for name, flag in flag_of.items()} | graphs
-    return {name: column for name, column in names.items() if column is not None}
+def _select_columns(flags: argparse.Namespace, *texts: str) -> dict[str, str]:
+    columns, graphs = {}, {}
+    for name in texts:
+        flag = "generation" if name == "response" else name
+        columns[name] = getattr(flags, flag)
+        graphs[f"{name}_graph"] = getattr(flags, f"{flag}_graph", None)
+    return {name: column for name, column in (columns | graphs).items() if column is not None}
 
 
 def _add_common(command: argparse.ArgumentParser, rows: str) -> None:
@@ -242,10 +247,10 @@ def _add_tuples(add: options.Add) -> None:
 
 def make_questions(flags: argparse.Namespace) -> int:
     from posh_reward.other_metrics.prove.pair_maker import PairMaker
-    from posh_reward.other_metrics.rows import candidates_summary, make_pairs
+    from posh_reward.other_metrics.rows import make_pairs, summarise_candidates
 
-    settings = options.table_settings(flags, _columns(flags, "caption"))
-    taboo = _words(Path(flags.taboo)) if flags.taboo else []
+    settings = options.table_settings(flags, _select_columns(flags, "caption"))
+    taboo = _read_words(Path(flags.taboo)) if flags.taboo else []
     maker = PairMaker(
         flags.writer, flags.reviewer, flags.entailment_judge, flags.tuples, encoder=flags.encoder,
         taboo=taboo, store=flags.store,
@@ -253,11 +258,11 @@ def make_questions(flags: argparse.Namespace) -> int:
     with closing(maker):
         rows = make_pairs(maker, flags.input, flags.output, settings)
     if not flags.quiet:
-        print(f"{candidates_summary(rows)}\n{maker.signature}", file=sys.stderr)
+        print(f"{summarise_candidates(rows)}\n{maker.signature}", file=sys.stderr)
     return INCOMPLETE if any(row["failure"] for row in rows) else OK
 
 
-def _words(path: Path) -> list[str]:
+def _read_words(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").split()
     except (OSError, ValueError) as error:
@@ -269,7 +274,7 @@ def verify_prove(flags: argparse.Namespace) -> int:
     from posh_reward.other_metrics.rows import verify_pairs
 
     verifier = PairVerifier(flags.tuples, store=flags.store)
-    settings = options.table_settings(flags, _columns(flags, *PAIR_TEXTS))
+    settings = options.table_settings(flags, _select_columns(flags, *PAIR_TEXTS))
     with closing(verifier):
         counts = verify_pairs(verifier, flags.input, flags.output, settings)
     if not flags.quiet:
@@ -281,7 +286,7 @@ def score_prove(flags: argparse.Namespace) -> int:
     from posh_reward.other_metrics.prove.prove import Prove
     from posh_reward.other_metrics.rows import score_responses
 
-    texts = _columns(flags, *RESPONSE_TEXTS)
+    texts = _select_columns(flags, *RESPONSE_TEXTS)
     prove = Prove(flags.encoder, flags.entailment_judge, flags.tuples, store=flags.store)
     settings = options.table_settings(flags, texts)
     means = score_responses(prove, flags.input, flags.output, settings)

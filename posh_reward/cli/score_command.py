@@ -185,7 +185,7 @@ def add_report(command: argparse.ArgumentParser) -> None:
 
 def report(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.records import metric_of
-    from posh_reward.other_metrics.page import SIBLINGS, sibling_page
+    from posh_reward.other_metrics.page import METRIC_PAGES, render_metric_page
     from posh_reward.pages.html import Thumbnails
     from posh_reward.pages.model_plots import require_matplotlib
     from posh_reward.pages.report_page import contents_of
@@ -206,7 +206,7 @@ def report(flags: argparse.Namespace) -> int:
         first = list(islice(rows, 1))
         metric = metric_of(first[0]) if first else ""
         rows = chain(first, rows)
-        if metric not in SIBLINGS:
+        if metric not in METRIC_PAGES:
             contents = contents_of(rows, images)
             options.check_alike(contents.tally.origins, allowed=flags.allow_differences)
             page = _posh_page(flags, contents)
@@ -215,7 +215,7 @@ def report(flags: argparse.Namespace) -> int:
         else:
             origins = Origins()
             ids = ItemIds()
-            page = sibling_page(rows, metric, origins, ids, flags.title, images)
+            page = render_metric_page(rows, metric, origins, ids, flags.title, images)
             options.check_alike(origins, allowed=flags.allow_differences)
             options.check_shared_ids(ids, ids.first_model, allowed=flags.allow_differences)
     if images.dataset and images.dataset.beyond:

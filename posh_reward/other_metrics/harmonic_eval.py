@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Literal, get_args
@@ -21,19 +21,21 @@ Task = Literal["captioning", "vqa", "vdu", "reg"]
 TASKS: tuple[Task, ...] = get_args(Task)
 """Captions; answers about images; answers about images of documents; referring expressions for the
 object in an image's red box."""
-TARGET: dict[Task, str] = {
+TARGET_WORDS: dict[Task, str] = {
     "captioning": "caption",
     "vqa": "answer",
     "vdu": "answer",
     "reg": "expression",
 }
 """Task -> word for its texts in prompts."""
-ANSWERS: tuple[Task, ...] = ("vqa", "vdu")  # tasks whose texts answer a question
+ANSWER_TASKS: tuple[Task, ...] = ("vqa", "vdu")  # tasks whose texts answer a question
 
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 IMAGE_CRITERIA = ("correctness", "completeness")
 """Criteria judged with the image and the question; the others see the text alone (C.4)."""
-EDITION = 1  # of our part of the wording: raise it with any change; signatures show it from 2 on
+WORDING_EDITION = (
+    1  # of our part of the wording: raise it with any change; signatures show it from 2 on
+)
 REASON_EDITION = 1  # of the request for a reason
 
 
@@ -66,9 +68,9 @@ def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
     return tuple(criteria)
 
 
-def prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
+def build_prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
     """Prompt for one criterion; all texts of a task share its prefix."""
-    target = TARGET[task]
+    target = TARGET_WORDS[task]
     layout = sections("other_metrics/harmonic", "ours")[
         target if criterion in IMAGE_CRITERIA else "text"
     ]
@@ -79,7 +81,7 @@ def prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
     return Prompt(opening, own, (item.image,))
 
 
-def why(question: Prompt, score: int) -> Prompt:
+def build_reason_prompt(question: Prompt, score: int) -> Prompt:
     """Prompt that asks for the reason of a score, in the paper's words (section 4.3)."""
     request = sections("other_metrics/harmonic", "ours")["why"].format(score=score)
     return question._replace(suffix=f"{question.suffix}\n\n{request}")
@@ -132,8 +134,8 @@ class HarmonicScores:
         return {each.criterion: each.sigma for each in self.criteria}
 
 
-LONGEST_REASON = 256  # tokens
-AT_ONCE = 64  # texts whose images are in memory at a time
+MAX_REASON_TOKENS = 256  # tokens
+MAX_TEXTS_IN_MEMORY = 64  # texts whose images are in memory at a time
 
 
 class HarmonicEval:
@@ -172,8 +174,8 @@ class HarmonicEval:
         self.gamma = gamma
         self.criteria = check_criteria(criteria)
         self.explain = explain
-        self._looks = not set(IMAGE_CRITERIA).isdisjoint(criteria)
-        self.model = model_of(model, sees=self._looks)
+        self._uses_images = not set(IMAGE_CRITERIA).isdisjoint(criteria)
+        self.model = model_of(model, sees=self._uses_images)
         self.store = open_store(store)
         self._asker = Asker(self.model, self.store)
 
@@ -189,8 +191,8 @@ class HarmonicEval:
             fields["criteria"] = ",".join(self.criteria)
         if task != "captioning":
             fields["task"] = task
-        if EDITION > 1:
-            fields["wording"] = str(EDITION)
+        if WORDING_EDITION > 1:
+            fields["wording"] = str(WORDING_EDITION)
         if self.explain:
             fields["reasons"] = str(REASON_EDITION)
         fields["replies"] = str(READING_VERSION)
@@ -205,16 +207,16 @@ class HarmonicEval:
 
         ``overall``, each criterion (1-5, higher is better), and its ``_sigma``.
         """
-        means = {"overall": mean([score.overall for score in scores])}
-        for name in self.criteria:
-            means[name] = mean([score.means.get(name) for score in scores])
+        means = {name: mean(values) for name, values in self.columns(scores).items()}
         for name in self.criteria:
             means[f"{name}_sigma"] = mean([score.sigmas.get(name) for score in scores])
         return means
 
     def columns(self, scores: Sequence[HarmonicScores]) -> dict[str, list[float | None]]:
-        overall = {"overall": [score.overall for score in scores]}
-        return overall | {name: [s.means.get(name) for s in scores] for name in self.criteria}
+        columns = {"overall": [score.overall for score in scores]}
+        for name in self.criteria:
+            columns[name] = [score.means.get(name) for score in scores]
+        return columns
 
     def score(
         self,
@@ -245,19 +247,21 @@ class HarmonicEval:
         """
         kind = check_task(task)
         lists: dict[str, Sequence[object]] = {"texts": texts}
-        if kind in ANSWERS:
+        if kind in ANSWER_TASKS:
             if questions is None:
                 raise InputError(f"task {task} needs questions: pass questions=, one for each text")
             lists["questions"] = questions
         elif questions is not None:
-            raise InputError(f"task {task} has no questions: leave them out, or choose {ANSWERS}")
-        said, *asked = as_lists(**lists)
-        check_lengths(texts=said, images=images)
-        blank = [""] * len(said)
-        with self._asker.awake([text for text in said if isinstance(text, str)]):
-            return self._scores_of(said, images, asked[0] if asked else blank, kind)
+            raise InputError(
+                f"task {task} has no questions: leave them out, or choose {ANSWER_TASKS}"
+            )
+        read, *asked = as_lists(**lists)
+        check_lengths(texts=read, images=images)
+        own_questions = asked[0] if asked else [""] * len(read)
+        with self._asker.awake([text for text in read if isinstance(text, str)]):
+            return self._score_in_parts(read, images, own_questions, kind)
 
-    def _scores_of(
+    def _score_in_parts(
         self,
         texts: Sequence[object],
         images: Sequence[object],
@@ -267,63 +271,76 @@ class HarmonicEval:
         signed = self.signature_for(task)
         by_key: dict[tuple[str, str, str], HarmonicScores] = {}
         scores: list[HarmonicScores] = []
-        for start in range(0, len(texts), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
-            some = self._read(texts[part], images[part], questions[part])
-            new = {e.key: e for e in some if isinstance(e, HarmonicItem) and e.key not in by_key}
-            by_key.update(zip(new, self._judge(list(new.values()), task, signed), strict=True))
-            scores += [
-                HarmonicScores(None, signed, failure=each)
-                if isinstance(each, Failure)
-                else by_key[each.key]
-                for each in some
-            ]
+        for start in range(0, len(texts), MAX_TEXTS_IN_MEMORY):
+            part = slice(start, start + MAX_TEXTS_IN_MEMORY)
+            items = self._read_items(texts[part], images[part], questions[part])
+            new: dict[tuple[str, str, str], HarmonicItem] = {}
+            for item in items:
+                if isinstance(item, HarmonicItem) and item.key not in by_key:
+                    new[item.key] = item
+            judged = self._judge_items(list(new.values()), task, signed)
+            by_key.update(zip(new, judged, strict=True))
+            for item in items:
+                if isinstance(item, Failure):
+                    scores.append(HarmonicScores(None, signed, failure=item))
+                else:
+                    scores.append(by_key[item.key])
         return scores
 
-    def _read(
+    def _read_items(
         self, texts: Sequence[object], images: Sequence[object], questions: Sequence[object]
     ) -> list[HarmonicItem | Failure]:
-        prompt_images = images_of(images) if self._looks else [None] * len(texts)
-        return list(map(_item, texts, prompt_images, questions))
+        prompt_images = images_of(images) if self._uses_images else [None] * len(texts)
+        return list(map(_build_item, texts, prompt_images, questions))
 
-    def _judge(
+    def _judge_items(
         self, items: Sequence[HarmonicItem], task: Task, signed: str
     ) -> list[HarmonicScores]:
-        prompts = [prompt(name, item, task) for item in items for name in self.criteria]
-        verdicts = self._asker.choose(prompts, LABELS) if prompts else []
-        reasons = iter(self._reasons(prompts, verdicts))
-        rest = iter(verdicts)
-        scores = [self._scores(item.text, rest, signed) for item in items]
-        return [
-            replace(each, criteria=tuple(replace(c, reason=next(reasons)) for c in each.criteria))
-            for each in scores
-        ]
+        prompts = [build_prompt(name, item, task) for item in items for name in self.criteria]
+        if not prompts:
+            return []
+        verdicts = self._asker.choose(prompts, LABELS)
+        reasons = self._ask_reasons(prompts, verdicts)
+        scores: list[HarmonicScores] = []
+        size = len(self.criteria)
+        for place, item in enumerate(items):
+            own = slice(place * size, (place + 1) * size)
+            scores.append(self._build_scores(item.text, verdicts[own], reasons[own], signed))
+        return scores
 
-    def _reasons(self, prompts: Sequence[Prompt], verdicts: Sequence[Verdict]) -> list[str | None]:
-        """Reason for each score; a score without a reason stays valid."""
-        masses = [distribution(each) for each in verdicts]
-        questions = {
-            place: why(prompts[place], 1 + max(range(len(each)), key=each.__getitem__))
-            for place, each in enumerate(masses)
-            if self.explain and not isinstance(each, Failure)
-        }
-        replies = self._asker.write(list(questions.values()), LONGEST_REASON) if questions else []
-        texts = {p: each.text for p, each in zip(questions, replies, strict=True)}
-        return [
-            None if (text := texts.get(p)) is None else savable(text) for p in range(len(prompts))
-        ]
+    def _ask_reasons(
+        self, prompts: Sequence[Prompt], verdicts: Sequence[Verdict]
+    ) -> list[str | None]:
+        """Ask for the reason of each score, if requested; a score without one stays valid."""
+        reasons: list[str | None] = [None] * len(prompts)
+        questions: dict[int, Prompt] = {}
+        for place, verdict in enumerate(verdicts):
+            masses = distribution(verdict)
+            if self.explain and not isinstance(masses, Failure):
+                score = 1 + max(range(len(masses)), key=masses.__getitem__)
+                questions[place] = build_reason_prompt(prompts[place], score)
+        if not questions:
+            return reasons
+        replies = self._asker.write(list(questions.values()), MAX_REASON_TOKENS)
+        for place, reply in zip(questions, replies, strict=True):
+            if reply.text is not None:
+                reasons[place] = savable(reply.text)
+        return reasons
 
-    def _scores(self, text: str, verdicts: Iterator[Verdict], signed: str) -> HarmonicScores:
-        criteria_scores = tuple(criterion_score(name, next(verdicts)) for name in self.criteria)
-        failed = next((each for each in criteria_scores if each.failure is not None), None)
-        if failed is not None and failed.failure is not None:
-            why = replace(failed.failure, detail=f"{failed.criterion}: {failed.failure.detail}")
-            return HarmonicScores(None, signed, criteria_scores, why, text)
-        weights = harmonic_weights([each.sigma or 0.0 for each in criteria_scores], self.gamma)
-        overall = weighted_mean([each.mean or 0.0 for each in criteria_scores], weights)
-        weighted = zip(criteria_scores, weights, strict=True)
-        whole = tuple(replace(each, weight=weight) for each, weight in weighted)
-        return HarmonicScores(overall, signed, whole, None, text)
+    def _build_scores(
+        self, text: str, verdicts: Sequence[Verdict], reasons: Sequence[str | None], signed: str
+    ) -> HarmonicScores:
+        criteria: list[CriterionScore] = []
+        for name, verdict, reason in zip(self.criteria, verdicts, reasons, strict=True):
+            criteria.append(replace(criterion_score(name, verdict), reason=reason))
+        for each in criteria:
+            if each.failure is not None:
+                failure = each.failure.about(f"{each.criterion}:")
+                return HarmonicScores(None, signed, tuple(criteria), failure, text)
+        weights = harmonic_weights([each.sigma or 0.0 for each in criteria], self.gamma)
+        overall = weighted_mean([each.mean or 0.0 for each in criteria], weights)
+        whole = [replace(each, weight=share) for each, share in zip(criteria, weights, strict=True)]
+        return HarmonicScores(overall, signed, tuple(whole), None, text)
 
 
 def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
@@ -338,7 +355,7 @@ def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
     return CriterionScore(name, *mean_and_sigma(masses), mass=verdict.mass)
 
 
-def _item(
+def _build_item(
     text: object, image: PromptImage | Failure | None, question: object
 ) -> HarmonicItem | Failure:
     words, item = usable(text, "the text"), usable(question, "the question")
@@ -356,7 +373,8 @@ def mean_and_sigma(probabilities: Sequence[float]) -> tuple[float, float]:
     whole = math.fsum(probabilities)
     shares = [(score, each / whole) for score, each in enumerate(probabilities, start=1)]
     mean = math.fsum(score * share for score, share in shares)
-    return mean, math.sqrt(math.fsum((score - mean) ** 2 * share for score, share in shares))
+    variance = math.fsum((score - mean) ** 2 * share for score, share in shares)
+    return mean, math.sqrt(variance)
 
 
 def harmonic_weights(sigmas: Sequence[float], gamma: float) -> list[float]:

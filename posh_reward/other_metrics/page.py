@@ -1,4 +1,4 @@
-"""Scored rows of POSH's siblings -> one page: image, texts, and each score with its reason.
+"""Scored rows of the other metrics -> one page: image, texts, and each score with its reason.
 
 All metrics share one layout: a row has texts and groups of scores. The page has no scripts, and all
 texts are escaped.
@@ -6,6 +6,7 @@ texts are escaped.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -24,8 +25,8 @@ from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.statistics import bootstrap_mean
 from posh_reward.tables.tables import Row, read_row
 
-HARMONIC, PROVE = (1.0, 5.0), (0.0, 1.0)  # ranges of scores
-TEXTS = {
+HARMONIC_RANGE, PROVE_RANGE = (1.0, 5.0), (0.0, 1.0)  # ranges of scores
+TEXT_HEADINGS = {
     "question": "Question",
     "generation": "Written",
     "response": "Response",
@@ -64,7 +65,7 @@ class ScoreGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SiblingSheet:
+class MetricSheet:
     """One row on the page."""
 
     name: str  # its id
@@ -81,10 +82,10 @@ class SheetsOfId:
 
     name: str
     image: int | None = None  # index among the copies
-    sheets: list[SiblingSheet] = field(default_factory=list)
+    sheets: list[MetricSheet] = field(default_factory=list)
 
 
-def sibling_page(
+def render_metric_page(
     rows: Iterable[Row],
     metric: str,
     origins: Origins,
@@ -92,29 +93,29 @@ def sibling_page(
     title: str | None = None,
     images: Thumbnails | None = None,
 ) -> str:
-    """Render scored rows of a metric, one of ``SIBLINGS``, as one HTML document.
+    """Render scored rows of a metric, one of ``METRIC_PAGES``, as one HTML document.
 
     Rows with the same ``id`` by several models are shown side by side. Each row's origin is added
     to ``origins``, and its id to ``ids``.
     """
-    items = _by_id(rows, metric, images, origins, ids)
+    items = _group_by_id(rows, metric, images, origins, ids)
     if not items:
         raise InputError("there are no rows to report on")
-    kind = SIBLINGS[metric]
+    kind = METRIC_PAGES[metric]
     sheets = [sheet for item in items for sheet in item.sheets]
     return render(
         "sibling_page.html",
         title=title or kind.title,
-        lead=_lead(sheets, kind.explanation, len(set(origins.signatures.values()))),
+        lead=_write_lead(sheets, kind.explanation, len(set(origins.signatures.values()))),
         items=items,
         copies=images.copies if images else [],
-        means=_means(sheets, metric),
+        means=_collect_values(sheets, metric),
         bootstrap_mean=bootstrap_mean,
         footer=[*dict.fromkeys(sheet.signature for sheet in sheets), *origins.lines()],
     )
 
 
-def _by_id(
+def _group_by_id(
     rows: Iterable[Row],
     metric: str,
     images: Thumbnails | None,
@@ -125,7 +126,7 @@ def _by_id(
     by_name: dict[str, SheetsOfId] = {}
     for place, row in enumerate(rows, start=1):
         try:
-            sheet = sheet_of(row, metric)
+            sheet = parse_sheet(row, metric)
         except InputError as error:
             raise InputError(f"row {place} is not a row of {metric} scores ({error})") from None
         try:
@@ -145,47 +146,57 @@ def _by_id(
     return items
 
 
-def _lead(sheets: Sequence[SiblingSheet], explanation: str, signatures: int) -> str:
+def _write_lead(sheets: Sequence[MetricSheet], explanation: str, signatures: int) -> str:
     count = sum(sheet.failure is not None for sheet in sheets)
     lead = f"{len(sheets):,} row{'s' * (len(sheets) != 1)}"
-    lead += f", {count:,} of them without some or all scores. " if count else ". "
-    lead += f"{explanation}. Models' texts, including reasons, are shown unedited."
+    if count:
+        lead += f", {count:,} of them without some or all scores"
+    lead += f". {explanation}. Models' texts, including reasons, are shown unedited."
     if signatures > 1:
         lead += f" These scores have {signatures} signatures: they are not comparable."
     return lead
 
 
-def _means(sheets: Sequence[SiblingSheet], metric: str) -> dict[str, dict[str, list[float]]]:
-    means: dict[str, dict[str, list[float]]] = {}
+def _collect_values(
+    sheets: Sequence[MetricSheet], metric: str
+) -> dict[str, dict[str, list[float]]]:
+    values: dict[str, dict[str, list[float]]] = {}
     for model in dict.fromkeys(sheet.model for sheet in sheets):
-        scores: dict[str, list[float | None]] = {}
+        scores: dict[str, list[float | None]] = defaultdict(list)
         for sheet in sheets:
-            for score in sheet.groups[0].scores if sheet.model == model else ():
-                scores.setdefault(score.name, []).append(score.value)
-        means[model] = {n: [v for v in some if v is not None] for n, some in scores.items()}
+            if sheet.model == model:
+                for score in sheet.groups[0].scores:
+                    scores[score.name].append(score.value)
+        own: dict[str, list[float]] = {}
+        for name, some in scores.items():
+            own[name] = [value for value in some if value is not None]
         if metric == "prove":
-            names = ("helpfulness", "truthfulness")
-            means[model]["average"] = average_values(*(scores[name] for name in names))
-    return means
+            own["average"] = average_values(scores["helpfulness"], scores["truthfulness"])
+        values[model] = own
+    return values
 
 
-def _harmonic(scores: HarmonicScores) -> list[ScoreGroup]:
-    overall = PageScore("overall", scores.overall, *HARMONIC, first=True)
-    return [ScoreGroup([overall, *map(_criterion, scores.criteria)])]
+def _group_harmonic(scores: HarmonicScores) -> list[ScoreGroup]:
+    overall = PageScore("overall", scores.overall, *HARMONIC_RANGE, first=True)
+    return [ScoreGroup([overall, *map(_format_criterion, scores.criteria)])]
 
 
-def _criterion(each: CriterionScore) -> PageScore:
+def _format_criterion(each: CriterionScore) -> PageScore:
+    """Format a score with its reasons; ``mass`` is the probability that the reply is a score."""
     detail = "" if each.failure is None else each.failure.detail
     if not detail:
-        detail = "" if each.sigma is None else f"sigma {each.sigma:.2f} (0: sure)"
-        detail += "" if each.weight is None else f", weight {each.weight:.2f}"
+        if each.sigma is not None:
+            detail = f"sigma {each.sigma:.2f} (0: sure)"
+        if each.weight is not None:
+            detail += f", weight {each.weight:.2f}"
         if each.mass is not None and each.mass < DOUBTFUL:
             detail += f", doubtful: only {each.mass:.2f} of the probability is on a score"
-        detail += f". {each.reason}" if each.reason else ""
-    return PageScore(each.criterion, each.mean, *HARMONIC, detail=detail)
+        if each.reason:
+            detail += f". {each.reason}"
+    return PageScore(each.criterion, each.mean, *HARMONIC_RANGE, detail=detail)
 
 
-def _rubric(scores: RubricScores) -> list[ScoreGroup]:
+def _group_rubric(scores: RubricScores) -> list[ScoreGroup]:
     points = []
     for each in scores.metric_points:
         if each.lowest >= each.highest:
@@ -196,88 +207,93 @@ def _rubric(scores: RubricScores) -> list[ScoreGroup]:
         )  # fmt: skip
     if not points:
         return [ScoreGroup([])]
-    lowest, highest = sum(each.lowest for each in points), sum(each.highest for each in points)
+    lowest = sum(each.lowest for each in points)
+    highest = sum(each.highest for each in points)
     total = PageScore("total", scores.total, lowest, highest, digits=0, first=True)
     return [ScoreGroup([total, *points])]
 
 
-def _prove(scores: ProveScores) -> list[ScoreGroup]:
+def _group_prove(scores: ProveScores) -> list[ScoreGroup]:
     means = [
-        PageScore(name, getattr(scores, name), *PROVE, first=name == "average")
+        PageScore(name, getattr(scores, name), *PROVE_RANGE, first=name == "average")
         for name in ("average", "helpfulness", "truthfulness")
     ]
-    answer = [
-        PageScore(_words(each.tuple), each.score, *PROVE,
-                  detail=f"closest in the response: {_words(each.closest)}" if each.closest
-                  else "not in the response")
-        for each in scores.answer_tuples
-    ]  # fmt: skip
+    answer: list[PageScore] = []
+    for each in scores.answer_tuples:
+        detail = "not in the response"
+        if each.closest:
+            detail = f"closest in the response: {_join_words(each.closest)}"
+        answer.append(PageScore(_join_words(each.tuple), each.score, *PROVE_RANGE, detail=detail))
+    claims = list(map(_format_claim, scores.claims))
     return [
         ScoreGroup(means),
         ScoreGroup(answer, "True answer: how far the response covers each part"),
-        ScoreGroup(list(map(_claim, scores.claims)), "Response: the evidence for each claim"),
+        ScoreGroup(claims, "Response: the evidence for each claim"),
     ]
 
 
-def _claim(each: ResponseClaim) -> PageScore:
+def _format_claim(each: ResponseClaim) -> PageScore:
     """Format a claim with its two witnesses, the better one first."""
     witnesses = {}
     if each.caption is not None:
-        closest = _words(each.closest) or "nothing"
+        closest = _join_words(each.closest) or "nothing"
         witnesses["caption"] = f"caption {each.caption:.2f} (closest: {closest})"
     if each.image is not None:
         witnesses["image"] = f"image {each.image:.2f}"
     better = witnesses.pop(str(each.witness), None)
-    parts = [*([f"best witness: {better}"] if better else []), *witnesses.values()]
-    parts += [each.failure.detail] if each.failure else []
-    return PageScore(_words(each.tuple), each.score, *PROVE, detail="; ".join(parts))
+    parts = list(witnesses.values())
+    if better:
+        parts.insert(0, f"best witness: {better}")
+    if each.failure:
+        parts.append(each.failure.detail)
+    return PageScore(_join_words(each.tuple), each.score, *PROVE_RANGE, detail="; ".join(parts))
 
 
-def _words(parts: Sequence[str] | None) -> str:
+def _join_words(parts: Sequence[str] | None) -> str:
     return ", ".join(parts or ())
 
 
-class Sibling(NamedTuple):
-    """Page of one of POSH's siblings."""
+class MetricPage(NamedTuple):
+    """Page of one of the other metrics."""
 
     title: str
     explanation: str  # range of scores, and that higher is better
     groups: Callable[[Any], list[ScoreGroup]]  # the scores first, then the evidence
 
 
-SIBLINGS = {
-    "harmonic": Sibling(
-        "HarmonicEval: five criteria of texts about images", HARMONIC_SCALE, _harmonic
+METRIC_PAGES = {
+    "harmonic": MetricPage(
+        "HarmonicEval: five criteria of texts about images", HARMONIC_SCALE, _group_harmonic
     ),
-    "rubric": Sibling(
+    "rubric": MetricPage(
         "Rubric: points with a judge's reasons",
         "Scores are points, higher is better; total is the sum of the points",
-        _rubric,
+        _group_rubric,
     ),
-    "prove": Sibling(
+    "prove": MetricPage(
         "PROVE: helpful and truthful responses",
         "Scores are 0 to 1, higher is better. helpfulness: how much of the true answer the "
         "response covers; truthfulness: how much of the response the caption or the image "
         "supports; average: the mean of the two, for a model the mean of its two means",
-        _prove,
+        _group_prove,
     ),
 }
 """First word of a signature -> page of its rows."""
 
 
-def sheet_of(row: Row, metric: str) -> SiblingSheet:
+def parse_sheet(row: Row, metric: str) -> MetricSheet:
     """Parse a row of any table format; raise ``InputError`` unless ``metric`` scored it."""
     if metric_of(row) != metric:
         raise InputError(f"its signature is {label(row.get('signature'))!r}")
     scores = read_row(metric, row)
-    groups = SIBLINGS[metric].groups(scores)
-    failure = scores.failure
-    partial = any(each.value is not None for each in groups[0].scores)
-    return SiblingSheet(
-        label(row.get("id")),
-        label(row.get("model")),
-        tuple((heading, str(row[name])) for name, heading in TEXTS.items() if row.get(name)),
-        groups,
-        failure and f"{'Not all could be scored' if partial else 'No score'}: {failure}",
-        row["signature"],
-    )
+    groups = METRIC_PAGES[metric].groups(scores)
+    texts: list[tuple[str, str]] = []
+    for name, heading in TEXT_HEADINGS.items():
+        if row.get(name):
+            texts.append((heading, str(row[name])))
+    failure = None
+    if scores.failure is not None:
+        partial = any(each.value is not None for each in groups[0].scores)
+        failure = f"{'Not all could be scored' if partial else 'No score'}: {scores.failure}"
+    name, model = label(row.get("id")), label(row.get("model"))
+    return MetricSheet(name, model, tuple(texts), groups, failure, row["signature"])

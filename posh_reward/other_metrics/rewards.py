@@ -1,4 +1,4 @@
-"""HarmonicEval as a reward function of TRL's trainers."""
+"""HarmonicEval and rubrics as reward functions of TRL's trainers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from posh_reward.errors import JudgeError
 from posh_reward.other_metrics.harmonic_eval import (
-    ANSWERS,
+    ANSWER_TASKS,
     IMAGE_CRITERIA,
     HarmonicEval,
     HarmonicScores,
@@ -75,12 +75,12 @@ class RubricReward(MetricReward[RubricScores]):
         return RubricScores(None, None, "", failure=why)
 
     def _rewards(self, score: RubricScores) -> tuple[float | None, ...]:
-        if score.share is None:
-            return (None,)
-        return (0.0 if is_blank(score.generation) else score.share,)
+        if score.share is not None and is_blank(score.generation):
+            return (0.0,)
+        return (score.share,)
 
 
-SIDE = 64  # pixels of the image in ``check``
+TEST_IMAGE_PIXELS = 64  # width and height of the image in ``check``
 
 
 class HarmonicReward(MetricReward[HarmonicScores]):
@@ -126,7 +126,8 @@ class HarmonicReward(MetricReward[HarmonicScores]):
     @property
     def signature(self) -> str:
         """Everything that the scores depend on."""
-        return self.metric.signature_for(self.task) + ("" if self.grounded else "|grounded:0")
+        signature = self.metric.signature_for(self.task)
+        return signature if self.grounded else f"{signature}|grounded:0"
 
     def check(self) -> None:
         """Score one text, so that a broken judge fails before the first step.
@@ -136,22 +137,22 @@ class HarmonicReward(MetricReward[HarmonicScores]):
         """
         from PIL import Image
 
-        image = Image.new("RGB", (SIDE, SIDE), "red")
-        questions = [["What is this?"]] if self.task in ANSWERS else []
+        image = Image.new("RGB", (TEST_IMAGE_PIXELS, TEST_IMAGE_PIXELS), "red")
+        questions = [["What is this?"]] if self.task in ANSWER_TASKS else []
         [score] = self._score(["A red square."], [image], *questions)
         if score.failure is not None:
             raise JudgeError(f"the judge could not score a first text: {score.failure}")
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
         images = image_column_of(columns, expected, self.image_column)
-        if self.task not in ANSWERS:
+        if self.task not in ANSWER_TASKS:
             return (images,)
         return images, column_of(columns, self.question_column, expected, "question_column")
 
     def _score(self, texts: list[Any], *columns: Any) -> list[HarmonicScores]:
         images, *questions = columns
-        settings = {"questions": questions[0]} if questions else {}
-        return self.metric.score(texts, images, self.task, **settings)
+        own_questions = questions[0] if questions else None
+        return self.metric.score(texts, images, self.task, questions=own_questions)
 
     def _failed(self, why: Failure) -> HarmonicScores:
         return HarmonicScores(None, "", failure=why)
@@ -161,7 +162,9 @@ class HarmonicReward(MetricReward[HarmonicScores]):
             return (None,)
         if is_blank(score.generation):
             return (WORST_SCORE,)
-        grounded = (each.mean for each in score.criteria if each.criterion in IMAGE_CRITERIA)
-        means = [mean for mean in grounded if mean]
-        cap = fmean(means) if self.grounded and means else HIGHEST_GRADE
+        cap: float = HIGHEST_GRADE
+        if self.grounded:
+            seen = [each for each in score.criteria if each.criterion in IMAGE_CRITERIA]
+            if means := [each.mean for each in seen if each.mean]:
+                cap = fmean(means)
         return (min(score.overall, cap) / HIGHEST_GRADE,)

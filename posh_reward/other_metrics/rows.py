@@ -1,4 +1,4 @@
-"""POSH's siblings over files: HarmonicEval, rubrics, and PROVE with its question making."""
+"""The other metrics over files: HarmonicEval, rubrics, and PROVE with its question making."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from math import nan
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ import numpy as np
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.metrics.records import fields_of_record, reason_of
 from posh_reward.models.model import DOUBTFUL
-from posh_reward.other_metrics.harmonic_eval import ANSWERS, IMAGE_CRITERIA, check_task
-from posh_reward.other_metrics.prove.pair_maker import as_text
+from posh_reward.other_metrics.harmonic_eval import ANSWER_TASKS, IMAGE_CRITERIA, check_task
+from posh_reward.other_metrics.prove.pair_maker import join_texts
 from posh_reward.tables.engine import (
     REMEDY,
     RowScorer,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from posh_reward.other_metrics.prove.pair_maker import PairMaker, PairVerifier, QuestionPair
     from posh_reward.other_metrics.prove.prove import Prove
     from posh_reward.other_metrics.rubric_judge import RubricJudge
+    from posh_reward.tables.statistics import Floats
 
 
 HARMONIC_SCALE = "Scores are 1 to 5, higher is better; overall is the weighted mean of the criteria"
@@ -57,13 +58,13 @@ class HarmonicRows(RowScorer):
 
     def __init__(self, metric: HarmonicEval, task: str = "captioning") -> None:
         names = ("overall", *metric.criteria)
-        looks = any(each in IMAGE_CRITERIA for each in metric.criteria)
+        looks = not set(IMAGE_CRITERIA).isdisjoint(metric.criteria)
         signature = partial(metric.signature_for, task)
         super().__init__(signature, looks, *metric.criteria)
-        self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, doubtful_criteria)
+        self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, warn_of_doubt)
         self.metric = metric
         self.task = task
-        needs_question = check_task(task) in ANSWERS
+        needs_question = check_task(task) in ANSWER_TASKS
         self.texts = ("generation", "question") if needs_question else ("generation",)
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
@@ -77,10 +78,13 @@ class HarmonicRows(RowScorer):
         ]
 
 
-def doubtful_criteria(row: Mapping[str, Any]) -> Iterator[str]:
+def warn_of_doubt(row: Mapping[str, Any]) -> Iterator[str]:
     """Name the criteria whose reply was more likely no score than one."""
-    masses = {each["criterion"]: each.get("mass") for each in row["criteria"]}
-    names = [name for name, mass in masses.items() if mass is not None and mass < DOUBTFUL]
+    names: list[str] = []
+    for each in row["criteria"]:
+        mass = each.get("mass")
+        if mass is not None and mass < DOUBTFUL:
+            names.append(each["criterion"])
     if names:
         yield f"the reply is more likely no score than one, for {', '.join(names)}"
 
@@ -93,11 +97,11 @@ class RubricRows(RowScorer):
     def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
         metrics = judge.rubric.metrics
         reserved = TEXTS | fields_of_record(self.record).keys()
-        clashes = [metric.name for metric in metrics if metric.name in reserved]
-        if clashes:
-            raise InputError(
-                f"rows already have a column {clashes[0]!r}: rename the rubric's metric"
-            )
+        for metric in metrics:
+            if metric.name in reserved:
+                raise InputError(
+                    f"rows already have a column {metric.name!r}: rename the rubric's metric"
+                )
         ranges = ", ".join(f"{each.name} {each.lowest} to {each.highest}" for each in metrics)
         whole = f"total {judge.rubric.lowest} to {judge.rubric.highest}"
         names = ("total", *(metric.name for metric in metrics))
@@ -128,24 +132,23 @@ def average_values(
     """
     # Taking only rows with both scores would leave out silence (helpfulness 0, no truthfulness).
     # Each value is the average plus the row's influence on both means, so resampling the values
-    # resamples, to first order, both means together.
-    columns = [
-        np.array([nan if value is None else value for value in values], dtype=float)
-        for values in (helpfulness, truthfulness)
-    ]  # each (rows,)
-    counts = [int(np.isfinite(column).sum()) for column in columns]
-    if not all(counts):
-        return []
-    means = [float(np.nanmean(column)) for column in columns]
-    influence = [
-        np.nan_to_num(column - mean) * len(column) / count
-        for column, mean, count in zip(columns, means, counts, strict=True)
-    ]
-    values: list[float] = ((sum(means) + influence[0] + influence[1]) / 2).tolist()
+    # resamples, to first order, both means together. A row's influence on the mean of those
+    # that have the score is its distance from it, over their share of all rows; else 0.
+    means: list[float] = []
+    influences: list[Floats] = []
+    for column_scores in (helpfulness, truthfulness):
+        scores = np.array(column_scores, dtype=float)  # (rows,), None as NaN
+        known = int(np.isfinite(scores).sum())
+        if not known:
+            return []
+        mean = float(np.nanmean(scores))
+        means.append(mean)
+        influences.append(np.nan_to_num(scores - mean) * len(scores) / known)
+    values: list[float] = ((sum(means) + influences[0] + influences[1]) / 2).tolist()
     return values
 
 
-class Means:
+class ProveMeans:
     """Means over the rows that have the score, by model if there are several (paper, Table 1)."""
 
     def __init__(self) -> None:
@@ -153,7 +156,7 @@ class Means:
         self.models: dict[str | None, dict[str, list[float]]] = {}  # model -> score -> values
 
     def add(self, row: Row) -> None:
-        note_failure(self.failures, row)
+        add_failure(self.failures, row)
         scores = self.models.setdefault(row.get("model"), {"helpfulness": [], "truthfulness": []})
         for name, values in scores.items():
             if row[name] is not None:  # responses without claims have no truthfulness
@@ -162,33 +165,36 @@ class Means:
     def __str__(self) -> str:
         lines = []
         for model, scores in self.models.items():
-            means = [fmean(values) if values else None for values in scores.values()]
-            texts = [
-                f"{name} {number(mean)} (of {len(values):,})"
-                for (name, values), mean in zip(scores.items(), means, strict=True)
-            ]
+            means: list[float] = []
+            texts: list[str] = []
+            for name, values in scores.items():
+                if values:
+                    means.append(fmean(values))
+                shown = format_number(fmean(values) if values else None)
+                texts.append(f"{name} {shown} (of {len(values):,})")
             # The mean of the two means, as in the paper: over rows with both scores, an empty
             # response, which has no truthfulness, would be left out, though its helpfulness is 0.
-            found = [mean for mean in means if mean is not None]
-            average = number(fmean(found) if len(found) == len(means) else None)
-            name = "" if model is None else f"{on_one_line(model)}: "
+            average = format_number(fmean(means) if len(means) == len(scores) else None)
+            start = "" if model is None else f"{on_one_line(model)}: "
             texts.append(f"average of the two {average}; higher is better")
-            lines.append(name + ", ".join(texts))
+            lines.append(start + ", ".join(texts))
         return "\n".join([*lines, *reason_lines(self.failures)])
 
 
-def number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.3f}"
+def format_number(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return f"{value:.3f}"
 
 
-def note_failure(failures: dict[str, ReasonCount], row: Row) -> None:
+def add_failure(failures: dict[str, ReasonCount], row: Row) -> None:
     if reason := reason_of(row):
         failures.setdefault(on_one_line(reason), ReasonCount()).add(row["id"])
 
 
 RESPONSE_TEXTS = ("response", "answer", "question", "caption")  # columns of a table to score
 PAIR_TEXTS = ("question", "answer", "program", "caption")  # columns of pairs to verify
-GRAPH = "_graph"
+GRAPH_SUFFIX = "_graph"
 """Suffix of columns whose graphs replace a text's own, such as the authors' graphs."""
 
 
@@ -196,8 +202,16 @@ class GraphRows(RowScorer):
     """Rows of a table that may have graphs, which its rows repeat only where they are texts."""
 
     def head(self, item: TableItem) -> Row:
-        head = item.head.items()
-        return {name: value for name, value in head if value or not name.endswith(GRAPH)}
+        head: Row = {}
+        for name, value in item.head.items():
+            if value or not name.endswith(GRAPH_SUFFIX):
+                head[name] = value
+        return head
+
+    def _list_images(self, items: Sequence[TableItem]) -> list[Any] | None:
+        if not self.wants_images:
+            return None
+        return [item.content for item in items]
 
 
 class CandidateRows(GraphRows):
@@ -211,18 +225,18 @@ class CandidateRows(GraphRows):
         self.maker = maker
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        images = [item.content for item in items] if self.wants_images else None
-        graphs = graphs_in(items).get("caption")
+        images = self._list_images(items)
+        graphs = collect_graphs(items).get("caption")
         candidates = self.maker.make(column(items, "caption"), images, graphs)
-        return [
-            {
-                **self.head(item),
+        rows: list[Row] = []
+        for item, each in zip(items, candidates, strict=True):
+            own: Row = {
                 "failure": each.failure and asdict(each.failure),
-                "pairs": [asdict(pair) for pair in each.pairs],
+                "pairs": list(map(asdict, each.pairs)),
                 "signature": self.signature,
             }
-            for item, each in zip(items, candidates, strict=True)
-        ]
+            rows.append({**self.head(item), **own})
+        return rows
 
 
 class ProgramRows(GraphRows):
@@ -236,23 +250,27 @@ class ProgramRows(GraphRows):
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         question, answer, program, caption = (column(items, name) for name in PAIR_TEXTS)
-        graphs = graphs_in(items).get("caption")
+        graphs = collect_graphs(items).get("caption")
         pairs = self.verifier.verify(question, answer, program, caption, graphs)
-        return [self._row(item, pair) for item, pair in zip(items, pairs, strict=True)]
+        return [self._build_row(item, pair) for item, pair in zip(items, pairs, strict=True)]
 
-    def _row(self, item: TableItem, pair: QuestionPair | Failure) -> Row:
+    def _build_row(self, item: TableItem, pair: QuestionPair | Failure) -> Row:
         if isinstance(pair, Failure):
             result: Row = {"failure": asdict(pair), "value": None, "dropped": None, "why": None}
         else:
-            value = {"value": as_text(pair.value), "dropped": pair.dropped, "why": pair.why}
-            result = {"failure": None, **value}
+            text = join_texts(pair.value)
+            result = {"failure": None, "value": text, "dropped": pair.dropped, "why": pair.why}
         return {**self.head(item), **result, "signature": self.signature}
 
 
-def graphs_in(items: Sequence[TableItem]) -> dict[str, list[object]]:
+def collect_graphs(items: Sequence[TableItem]) -> dict[str, list[object]]:
     """Text column -> graphs that replace its texts' own, for each such column of the table."""
-    names = [name for name in items[0].texts if name.endswith(GRAPH)] if items else []
-    return {name.removesuffix(GRAPH): column(items, name) for name in names}
+    graphs: dict[str, list[object]] = {}
+    for item in items[:1]:  # all have the same columns
+        for name in item.texts:
+            if name.endswith(GRAPH_SUFFIX):
+                graphs[name.removesuffix(GRAPH_SUFFIX)] = column(items, name)
+    return graphs
 
 
 class ResponseRows(GraphRows):
@@ -267,9 +285,9 @@ class ResponseRows(GraphRows):
         self.prove = prove
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        images = [item.content for item in items] if self.wants_images else None
+        images = self._list_images(items)
         response, answer, question, caption = (column(items, name) for name in RESPONSE_TEXTS)
-        graphs = graphs_in(items)
+        graphs = collect_graphs(items)
         scores = self.prove.score(response, answer, question, caption, images, graphs=graphs)
         return [
             self.row(item, each, average=each.average)
@@ -295,11 +313,11 @@ def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettin
         sink(candidates, format_of(candidates), settings.overwrite, work.reread) as out,
     ):
         fill(out, work, items, candidates, settings, rows.append, total)
-    write_table([pair for row in rows for pair in pair_rows(row)], Path(output), format)
+    write_table(list(chain.from_iterable(map(iterate_pair_rows, rows))), Path(output), format)
     return rows
 
 
-def pair_rows(row: Row) -> Iterator[Row]:
+def iterate_pair_rows(row: Row) -> Iterator[Row]:
     """The kept pairs of one caption, as rows to ask a model under test."""
     head: Row = {key: row[key] for key in ("caption", "image") if key in row}
     pairs = [pair for pair in row["pairs"] if pair["dropped"] is None]
@@ -308,25 +326,28 @@ def pair_rows(row: Row) -> Iterator[Row]:
         yield {"id": f"{row['id']}/{number}", **head, **task}
 
 
-def candidates_summary(rows: Sequence[Row]) -> str:
+def summarise_candidates(rows: Sequence[Row]) -> str:
     """Counts of one run: captions, candidates, kept, and dropped by reason."""
-    pairs = [pair for row in rows for pair in row["pairs"]]
+    pairs = list(chain.from_iterable(row["pairs"] for row in rows))
     drops = Counter(pair["dropped"] for pair in pairs)
     failures: dict[str, ReasonCount] = {}
     for row in rows:
-        note_failure(failures, row)
+        add_failure(failures, row)
     count = sum(each.count for each in failures.values())
     first = f"{len(rows):,} captions ({count:,} failed), {len(pairs):,} candidates, "
+    lines = [f"{first}{drops[None]:,} kept", *format_drops(drops)]
     doubts = Counter(pair["why"] for pair in pairs if pair["dropped"] == "unjudged")
-    unjudged = [
-        f"  unjudged, {n:,} of them: {on_one_line(why)}" for why, n in doubts.most_common(3)
-    ]
-    lines = [f"{first}{drops[None]:,} kept", *drop_lines(drops), *unjudged]
+    for why, number in doubts.most_common(3):
+        lines.append(f"  unjudged, {number:,} of them: {on_one_line(why)}")
     return "\n".join([*lines, *reason_lines(failures, "no pairs")])
 
 
-def drop_lines(drops: Counter[str | None]) -> list[str]:
-    return [f"  {on_one_line(why)}: {n:,}" for why, n in drops.most_common() if why is not None]
+def format_drops(drops: Counter[str | None]) -> list[str]:
+    lines = []
+    for reason, number in drops.most_common():
+        if reason is not None:
+            lines.append(f"  {on_one_line(reason)}: {number:,}")
+    return lines
 
 
 class PairCounts:
@@ -338,13 +359,13 @@ class PairCounts:
         """Reason -> pairs; None: verified."""
 
     def add(self, row: Row) -> None:
-        note_failure(self.failures, row)
+        add_failure(self.failures, row)
         if row["failure"] is None:
             self.drops[row["dropped"]] += 1
 
     def __str__(self) -> str:
         count = self.drops.total() + sum(each.count for each in self.failures.values())
-        lines = [f"{count:,} pairs, {self.drops[None]:,} verified", *drop_lines(self.drops)]
+        lines = [f"{count:,} pairs, {self.drops[None]:,} verified", *format_drops(self.drops)]
         return "\n".join([*lines, *reason_lines(self.failures, "not verified")])
 
 
@@ -357,12 +378,16 @@ def verify_pairs(
     return counts
 
 
-def score_responses(prove: Prove, source: str, output: str, settings: TableSettings) -> Means:
+def score_responses(prove: Prove, source: str, output: str, settings: TableSettings) -> ProveMeans:
     """Score a table of responses, as ``go_through``.
 
-    Texts are ``RESPONSE_TEXTS``, and optionally columns of their graphs (``GRAPH``).
+    Texts are ``RESPONSE_TEXTS``, and optionally columns of their graphs (``GRAPH_SUFFIX``).
     """
-    means = Means()
-    graphs = [name.removesuffix(GRAPH) for name in settings.columns.texts if name.endswith(GRAPH)]
+    means = ProveMeans()
+    graphs = [
+        name.removesuffix(GRAPH_SUFFIX)
+        for name in settings.columns.texts
+        if name.endswith(GRAPH_SUFFIX)
+    ]
     go_through(ResponseRows(prove, graphs), source, output, settings, means.add)
     return means

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
+from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,18 +32,18 @@ from posh_reward.settings import SETTINGS_SUFFIXES, read_settings, shorten, sugg
 from posh_reward.store import Store, open_store
 from posh_reward.types import Failure, Reply, Usage
 
-OPENING = (
+DEFAULT_OPENING = (
     "You are an expert judge. Your task is to evaluate a given answer based on a ground truth and "
     "question using the criteria provided below."
 )
 Text = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1)]
-STRICT = ConfigDict(frozen=True, extra="forbid")
+STRICT_CONFIG = ConfigDict(frozen=True, extra="forbid")
 
 
 class RubricMetric(BaseModel):
     """One criterion that earns points."""
 
-    model_config = STRICT
+    model_config = STRICT_CONFIG
     name: Annotated[Text, StringConstraints(max_length=60)]
     """Its key in replies."""
     title: Text
@@ -51,14 +52,14 @@ class RubricMetric(BaseModel):
 
     @field_validator("name")
     @classmethod
-    def _safe(cls, name: str) -> str:
+    def _check_name(cls, name: str) -> str:
         if not name.isprintable() or any(mark in name for mark in '"\\'):
             raise ValueError("use printable characters without quotes and backslashes")
         return name
 
     @field_validator("points")
     @classmethod
-    def _best_first(cls, points: dict[int, str]) -> dict[int, str]:
+    def _sort_best_first(cls, points: dict[int, str]) -> dict[int, str]:
         return dict(sorted(points.items(), reverse=True))
 
     @property
@@ -73,7 +74,7 @@ class RubricMetric(BaseModel):
 class Example(BaseModel):
     """An answer with its points, shown in the prompt."""
 
-    model_config = STRICT
+    model_config = STRICT_CONFIG
     truth: Text
     answer: Text
     scores: dict[str, StrictInt]
@@ -85,17 +86,17 @@ class Example(BaseModel):
 class Rubric(BaseModel):
     """Instructions to a judge; more points are better."""
 
-    model_config = STRICT
+    model_config = STRICT_CONFIG
     name: str
     metrics: Annotated[tuple[RubricMetric, ...], Field(min_length=1, max_length=100)]
     steps: tuple[Text, ...] = ()
     examples: tuple[Example, ...] = ()
     question: Text | None = None
     """The question that the texts answer, for calls without questions."""
-    opening: Text = OPENING
+    opening: Text = DEFAULT_OPENING
 
     @model_validator(mode="after")
-    def _consistent(self) -> Rubric:
+    def _check_consistency(self) -> Rubric:
         names = [metric.name for metric in self.metrics]
         if len(set(names)) < len(names):
             raise ValueError(f"two metrics have the same name: {', '.join(names)}")
@@ -118,7 +119,7 @@ class Rubric(BaseModel):
         return sum(metric.lowest for metric in self.metrics)
 
 
-def rubric_names() -> list[str]:
+def list_rubrics() -> list[str]:
     folder = resources.files("posh_reward") / "other_metrics/rubric/rubrics"
     return sorted(Path(each.name).stem for each in folder.iterdir() if each.name.endswith(".yaml"))
 
@@ -133,31 +134,32 @@ def load_rubric(which: str | PathLike[str] | Mapping[str, Any] | Rubric) -> Rubr
     if isinstance(which, Rubric):
         return which
     if isinstance(which, Mapping):
-        return rubric_of(which, "rubric")
+        return parse_rubric(which, "rubric")
     path = Path(which)
     if path.suffix.lower() in SETTINGS_SUFFIXES:
-        return rubric_of(read_settings(path, "the rubric"), path.stem)
-    if str(which) not in rubric_names():
+        return parse_rubric(read_settings(path, "the rubric"), path.stem)
+    if str(which) not in list_rubrics():
         raise InputError(
-            f"unknown rubric {shorten(str(which))}{suggest_name(str(which), rubric_names())}: "
+            f"unknown rubric {shorten(str(which))}{suggest_name(str(which), list_rubrics())}: "
             "use a .yaml "
-            f"or .json file, or one of {', '.join(rubric_names())}"
+            f"or .json file, or one of {', '.join(list_rubrics())}"
         )
     with resources.as_file(
         resources.files("posh_reward") / f"other_metrics/rubric/rubrics/{which}.yaml"
     ) as file:
-        return rubric_of(read_settings(file), str(which))
+        return parse_rubric(read_settings(file), str(which))
 
 
-def rubric_of(settings: Mapping[str, Any], name: str) -> Rubric:
+def parse_rubric(settings: Mapping[str, Any], name: str) -> Rubric:
     """Read a rubric from settings; ``name`` is shown in signatures and messages."""
     try:
         return Rubric.model_validate({**settings, "name": name})
     except ValidationError as error:
         first = error.errors()[0]
-        place = " ".join(
-            f"{part + 1}" if isinstance(part, int) else str(part) for part in first["loc"]
-        )
+        parts = []
+        for part in first["loc"]:
+            parts.append(f"{part + 1}" if isinstance(part, int) else part)  # counted from 1
+        place = " ".join(parts)
         why = first["msg"].removeprefix("Value error, ")
         at = f"{place} is {shorten(first['input'])}: " if place else ""
         raise ConfigError(f"{name}: {at}{why[:1].lower()}{why[1:]}") from None
@@ -201,7 +203,7 @@ class RubricScores:
         return {each.metric: each.points for each in self.metric_points}
 
 
-LONGEST_FEEDBACK = 2_000  # characters; longer reasons are cut
+MAX_FEEDBACK_CHARACTERS = 2_000  # characters; longer reasons are cut
 
 
 class ReplyError(ValueError):
@@ -214,22 +216,24 @@ def read_points(reply: str, rubric: Rubric) -> tuple[MetricPoints, ...]:
     Text or a code fence around the JSON object is ignored. The object must have exactly the
     rubric's metrics as keys, each scored with points that the rubric allows.
     """
-    values = _object(reply)
+    values = _parse_object(reply)
     names = [metric.name for metric in rubric.metrics]
     missing = [name for name in names if name not in values]
     if missing:
         raise ReplyError(f"{', '.join(missing)} missing")
-    unknown = [name for name in values if name not in names]
-    if unknown:
-        raise ReplyError(f"{shorten(unknown[0])} is not a criterion")
-    return tuple(_metric_points(metric, values[metric.name]) for metric in rubric.metrics)
+    for name in values:
+        if name not in names:
+            raise ReplyError(f"{shorten(name)} is not a criterion")
+    return tuple(_read_metric_points(metric, values[metric.name]) for metric in rubric.metrics)
 
 
-def _object(reply: str) -> Mapping[str, Any]:
+def _parse_object(reply: str) -> Mapping[str, Any]:
     start = reply.find("{")
     if start < 0:
         raise ReplyError("there is no JSON object in it")
-    decoder = json.JSONDecoder(object_pairs_hook=_once_each, parse_constant=_no_constant)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant
+    )
     try:
         values, _ = decoder.raw_decode(reply, start)
     except ReplyError:
@@ -242,18 +246,18 @@ def _object(reply: str) -> Mapping[str, Any]:
     return values
 
 
-def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ReplyError("it gives a name twice")
     return values
 
 
-def _no_constant(name: str) -> float:
+def _reject_constant(name: str) -> float:
     raise ReplyError(f"{name} is not a number of points")
 
 
-def _metric_points(metric: RubricMetric, content: object) -> MetricPoints:
+def _read_metric_points(metric: RubricMetric, content: object) -> MetricPoints:
     if not isinstance(content, dict) or set(content) != {"score", "feedback"}:
         raise ReplyError(f'{metric.name} is not an object of "score" and "feedback"')
     score, feedback = content["score"], content["feedback"]
@@ -262,87 +266,85 @@ def _metric_points(metric: RubricMetric, content: object) -> MetricPoints:
         raise ReplyError(f"the score of {metric.name} is {shorten(score)}, not one of {allowed}")
     if not isinstance(feedback, str):
         raise ReplyError(f"the feedback on {metric.name} is not a text")
-    reason = savable(feedback.strip()[:LONGEST_FEEDBACK])
+    reason = savable(feedback.strip()[:MAX_FEEDBACK_CHARACTERS])
     return MetricPoints(
         metric.name, metric.title, int(score), metric.lowest, metric.highest, reason
     )
 
 
-EDITION = 1  # of the wording: raise it with any change; signatures show it from 2 on
-LONGEST_QUOTE = 2_000  # characters of an unusable reply quoted back to the judge
-NO_QUESTION = "Describe the image."  # if neither the call nor the rubric has a question
+WORDING_EDITION = 1  # of the wording: raise it with any change; signatures show it from 2 on
+MAX_QUOTE_CHARACTERS = 2_000  # characters of an unusable reply quoted back to the judge
+DEFAULT_QUESTION = "Describe the image."  # if neither the call nor the rubric has a question
 
 
-def opening(rubric: Rubric) -> str:
+def build_opening(rubric: Rubric) -> str:
     """Beginning shared by all prompts of a rubric."""
-    return _section("judge").format(
+    criteria = map(_format_criterion, count(1), rubric.metrics)
+    steps = map("{}. {}".format, count(1), rubric.steps)
+    examples = [_format_example(rubric, example) for example in rubric.examples]
+    return _read_section("judge").format(
         opening=rubric.opening,
-        criteria="\n\n".join(_criterion(n, m) for n, m in enumerate(rubric.metrics, start=1)),
-        steps="\n".join(f"{n}. {step}" for n, step in enumerate(rubric.steps, start=1)),
-        form=form(rubric),
-        examples="\n\n".join(_example(rubric, example) for example in rubric.examples),
+        criteria="\n\n".join(criteria),
+        steps="\n".join(steps),
+        form=describe_reply_format(rubric),
+        examples="\n\n".join(examples),
     )
 
 
-def digest(opening_text: str, rubric: Rubric) -> str:
+def digest_prompts(opening_text: str, rubric: Rubric) -> str:
     """Eight hexadecimal digits that change with the text of a rubric's prompts."""
     return sha256(f"{opening_text}\0{rubric.question}".encode()).hexdigest()[:8]
 
 
-def prompt(
+def build_prompt(
     opening_text: str, rubric: Rubric, answer: str, truth: str, question: str | None
 ) -> Prompt:
-    """Prompt that asks for the points of one answer; ``opening_text`` comes from ``opening``."""
-    return Prompt(opening_text, "\n\n" + _item(rubric, answer, truth, question))
+    """Prompt that asks for the points of one answer below a text from ``build_opening``."""
+    return Prompt(opening_text, "\n\n" + _format_item(rubric, answer, truth, question))
 
 
-def repair(question: Prompt, reply: str, reason: str) -> Prompt:
+def build_repair_prompt(question: Prompt, reply: str, reason: str) -> Prompt:
     """Prompt that quotes an unusable reply with the reason, and asks again."""
-    request = _section("repair").format(reply=reply[:LONGEST_QUOTE], reason=reason)
+    request = _read_section("repair").format(reply=reply[:MAX_QUOTE_CHARACTERS], reason=reason)
     return question._replace(suffix=f"{question.suffix}\n\n{request}")
 
 
-def form(rubric: Rubric) -> str:
+def describe_reply_format(rubric: Rubric) -> str:
     """JSON form that a reply must have."""
-    lines = (
-        f'  "{metric.name}": {{"score": <one of {", ".join(map(str, sorted(metric.points)))}>, '
-        '"feedback": "<why>"}'
-        for metric in rubric.metrics
-    )
+    lines = []
+    for metric in rubric.metrics:
+        allowed = ", ".join(map(str, sorted(metric.points)))
+        lines.append(f'  "{metric.name}": {{"score": <one of {allowed}>, "feedback": "<why>"}}')
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
-def _criterion(number: int, metric: RubricMetric) -> str:
+def _format_criterion(number: int, metric: RubricMetric) -> str:
     head = f"{number}. {metric.name}: {metric.title} ({metric.lowest}-{metric.highest} points)"
-    points_lines = (
-        f"   - {points} point{'' if points == 1 else 's'}: {text}"
-        for points, text in metric.points.items()
-    )
-    return "\n".join((head, *points_lines))
+    lines = [head]
+    for points, text in metric.points.items():
+        lines.append(f"   - {points} point{'' if points == 1 else 's'}: {text}")
+    return "\n".join(lines)
 
 
-def _example(rubric: Rubric, example: Example) -> str:
-    reply = {
-        metric.name: {
-            "score": example.scores[metric.name],
-            "feedback": example.feedback[metric.name],
-        }
-        for metric in rubric.metrics
-    }
-    item = _item(rubric, example.answer, example.truth, example.question)
-    return f"{item}\n{_section('reply').format(reply=json.dumps(reply, ensure_ascii=False))}"
+def _format_example(rubric: Rubric, example: Example) -> str:
+    reply = {}
+    for metric in rubric.metrics:
+        score, feedback = example.scores[metric.name], example.feedback[metric.name]
+        reply[metric.name] = {"score": score, "feedback": feedback}
+    item = _format_item(rubric, example.answer, example.truth, example.question)
+    return f"{item}\n{_read_section('reply').format(reply=json.dumps(reply, ensure_ascii=False))}"
 
 
-def _item(rubric: Rubric, answer: str, truth: str, question: str | None) -> str:
-    question = question or rubric.question or NO_QUESTION
-    return _section("item").format(question=question, truth=truth, answer=answer)
+def _format_item(rubric: Rubric, answer: str, truth: str, question: str | None) -> str:
+    question = question or rubric.question or DEFAULT_QUESTION
+    return _read_section("item").format(question=question, truth=truth, answer=answer)
 
 
-def _section(name: str) -> str:
-    return sections("other_metrics/rubric", "paper")[name]
+def _read_section(name: str) -> str:
+    return sections("metrics/rubric", "paper")[name]
 
 
-LONGEST_REPLY = 1024  # tokens; five metrics take about 200
+MAX_REPLY_TOKENS = 1024  # tokens; five metrics take about 200
 
 Points = tuple[MetricPoints, ...]
 
@@ -373,16 +375,16 @@ class RubricJudge:
         self.model = model_of(model)
         self.rubric = load_rubric(rubric)
         self.store = open_store(store)
-        self._opening = opening(self.rubric)
+        self._opening = build_opening(self.rubric)
         self._asker = Asker(self.model, self.store)
 
     @property
     def signature(self) -> str:
         """``rubric|model:...|rubric:animals-1a2b3c4d|replies:2|version:...``."""
-        which = f"{self.rubric.name}-{digest(self._opening, self.rubric)}"
+        which = f"{self.rubric.name}-{digest_prompts(self._opening, self.rubric)}"
         fields = {"model": self.model.name, "rubric": which}
-        if EDITION > 1:
-            fields["wording"] = str(EDITION)
+        if WORDING_EDITION > 1:
+            fields["wording"] = str(WORDING_EDITION)
         return signature(self.name, fields | {"replies": str(READING_VERSION)})
 
     @property
@@ -395,13 +397,12 @@ class RubricJudge:
         ``share`` of the points (0-1), ``total``, each metric, and ``repaired_share``.
         """
         scored = [score for score in scores if score.failure is None]
-        means = {
-            "share": mean([score.share or 0.0 for score in scored]),
-            "total": mean([score.total or 0 for score in scored]),
-        }
+        means = {"share": mean([score.share for score in scored])}
+        means["total"] = mean([score.total for score in scored])
         for metric in self.rubric.metrics:
             means[metric.name] = mean([score.points[metric.name] for score in scored])
-        return means | {"repaired_share": mean([score.repaired for score in scored])}
+        means["repaired_share"] = mean([score.repaired for score in scored])
+        return means
 
     def columns(self, scores: Sequence[RubricScores]) -> dict[str, list[float | None]]:
         columns: dict[str, list[float | None]] = {"total": [score.total for score in scores]}
@@ -431,21 +432,22 @@ class RubricJudge:
             JudgeError: the model does not work at all.
         """
         lists = {"texts": texts, "references": references}
-        given, truths, *asked = as_lists(
-            **lists, **({} if questions is None else {"questions": questions})
-        )
+        if questions is not None:
+            lists["questions"] = questions
+        given, truths, *asked = as_lists(**lists)
         answers = [usable(text, "the text") for text in given]
         own_questions = asked[0] if asked else [None] * len(answers)
-        prompts = list(map(self._prompt_of, answers, truths, own_questions))
-        results = iter(self._judge([each for each in prompts if isinstance(each, Prompt)]))
-        return [
-            RubricScores(None, None, self.signature, failure=each)
-            if isinstance(each, Failure)
-            else self._scores(str(answer), *next(results))
-            for answer, each in zip(answers, prompts, strict=True)
-        ]
+        prompts = list(map(self._build_prompt, answers, truths, own_questions))
+        results = iter(self._judge_prompts([each for each in prompts if isinstance(each, Prompt)]))
+        scores: list[RubricScores] = []
+        for answer, each in zip(answers, prompts, strict=True):
+            if isinstance(each, Failure):
+                scores.append(RubricScores(None, None, self.signature, failure=each))
+            else:
+                scores.append(self._build_scores(str(answer), *next(results)))
+        return scores
 
-    def _prompt_of(
+    def _build_prompt(
         self, answer: str | Failure, truth: object, question: object
     ) -> Prompt | Failure:
         question = None if question is None else usable(question, "the question")
@@ -456,27 +458,30 @@ class RubricJudge:
         assert isinstance(answer, str)
         assert isinstance(reference, str)
         assert not isinstance(question, Failure)
-        return prompt(self._opening, self.rubric, answer, reference, question)
+        return build_prompt(self._opening, self.rubric, answer, reference, question)
 
-    def _judge(self, prompts: Sequence[Prompt]) -> list[tuple[Points | Failure, bool]]:
+    def _judge_prompts(self, prompts: Sequence[Prompt]) -> list[tuple[Points | Failure, bool]]:
         """Points for each prompt, and True if they come from a second reply."""
         with self._asker.awake(prompts):
-            first = self._write(prompts)
-            again = {
-                question: repair(question, reply.text, points.detail)
-                for question, (reply, points) in zip(prompts, first, strict=True)
-                if isinstance(points, Failure) and reply.text is not None
-            }
-            second = dict(zip(again, self._write(list(again.values())), strict=True))
-        return [
-            (second[question][1], True) if question in second else (points, False)
-            for question, (_, points) in zip(prompts, first, strict=True)
-        ]
+            first = self._ask(prompts)
+            again: dict[Prompt, Prompt] = {}
+            for question, (reply, points) in zip(prompts, first, strict=True):
+                if isinstance(points, Failure) and reply.text is not None:
+                    again[question] = build_repair_prompt(question, reply.text, points.detail)
+            second = dict(zip(again, self._ask(list(again.values())), strict=True))
+        results: list[tuple[Points | Failure, bool]] = []
+        for question, (_, points) in zip(prompts, first, strict=True):
+            if question in second:
+                results.append((second[question][1], True))
+            else:
+                results.append((points, False))
+        return results
 
-    def _write(self, prompts: Sequence[Prompt]) -> list[tuple[Reply, Points | Failure]]:
-        return [(each, self._read(each)) for each in self._asker.write(prompts, LONGEST_REPLY)]
+    def _ask(self, prompts: Sequence[Prompt]) -> list[tuple[Reply, Points | Failure]]:
+        replies = self._asker.write(prompts, MAX_REPLY_TOKENS)
+        return [(reply, self._read_reply(reply)) for reply in replies]
 
-    def _read(self, reply: Reply) -> Points | Failure:
+    def _read_reply(self, reply: Reply) -> Points | Failure:
         if reply.text is None:
             return reply.failure or Failure("reply", "the model gave neither points nor a reason")
         try:
@@ -484,7 +489,7 @@ class RubricJudge:
         except ReplyError as error:
             return Failure("reply", f"the reply cannot be used: {error}")
 
-    def _scores(self, answer: str, points: Points | Failure, repaired: bool) -> RubricScores:
+    def _build_scores(self, answer: str, points: Points | Failure, repaired: bool) -> RubricScores:
         if isinstance(points, Failure):
             return RubricScores(None, None, self.signature, failure=points, generation=answer)
         total = sum(each.points for each in points)

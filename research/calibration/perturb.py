@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 
-from posh_reward.audit.variants import PLACES, VERBS, inflected, rewritten
+from posh_reward.audit.variants import ACTION_VERBS, PLACE_PREPOSITIONS, inflect, replace_tokens
 from posh_reward.embedded.english.likeness import UNITS, likeness
 from posh_reward.embedded.english.meaning import is_concrete, is_plural
 from posh_reward.embedded.english.word_classes import PREPOSITIONS, agreement
@@ -38,7 +38,7 @@ def falsify(description: Description, seed: str) -> str:
         others = [w.text for w in words[sort] if w.sentence != token.sentence] if sort else []
         if others:
             changed[i] = rng.choice(others)
-    return rewritten(description, changed) or description.text
+    return replace_tokens(description, changed) or description.text
 
 
 def sort_of(token: Token) -> Sort | None:
@@ -93,15 +93,15 @@ def actions(description: Description, rng: random.Random) -> tuple[str, str] | N
         return None
     subject, at, object_ = rng.choice(clauses)
     token = description.tokens[at]
-    free = [v for v in VERBS if likeness((token.lemma, "v"), (v, "v")) < 0.4]
+    free = [v for v in ACTION_VERBS if likeness((token.lemma, "v"), (v, "v")) < 0.4]
     like = Token("holds", "hold", "VERB", "", 0, 0, (0, 5))
-    other = inflected(rng.choice(free), like)
+    other = inflect(rng.choice(free), like)
     return _clause(subject, _finite(token), object_), _clause(subject, other, object_)
 
 
 def _finite(token: Token) -> str:
     like = Token("holds", "hold", "VERB", "", 0, 0, (0, 5))
-    return inflected(token.lemma, like)
+    return inflect(token.lemma, like)
 
 
 def one_preposition(description: Description, rng: random.Random) -> tuple[str, str] | None:
@@ -117,8 +117,8 @@ def one_preposition(description: Description, rng: random.Random) -> tuple[str, 
         return None
     at = rng.choice(places)
     word = description.tokens[at].text.lower()
-    other = rng.choice([p for p in PLACES if agreement(word, p) < 0.5])
-    changed = rewritten(description, {at: other})
+    other = rng.choice([p for p in PLACE_PREPOSITIONS if agreement(word, p) < 0.5])
+    changed = replace_tokens(description, {at: other})
     return None if changed is None else (description.text, changed)
 
 
@@ -129,7 +129,7 @@ def one_count(description: Description, rng: random.Random) -> tuple[str, str] |
         return None
     at = rng.choice(places)
     other = rng.choice([n for n in UNITS[2:10] if n != description.tokens[at].text.lower()])
-    changed = rewritten(description, {at: other})
+    changed = replace_tokens(description, {at: other})
     return None if changed is None else (description.text, changed)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from posh_reward import HarmonicEval, HarmonicReward, RubricJudge, RubricReward
-from posh_reward.audit.variants import HEADINGS, reader
+from posh_reward.audit.variants import HEADINGS, shared_reader
 from posh_reward.datasets.scenes import Scene, generate_scenes, list_things
 from posh_reward.datasets.scenes import caption as wording
 from posh_reward.models.fake_model import FakeModel
@@ -158,7 +158,7 @@ def plain(text: str) -> str:
 
 def claims(text: str, scene: Scene) -> dict[tuple[str, ...], bool]:
     """Claims of a text about a drawing, each with True if the drawing shows it."""
-    [read] = reader().read([corrected(plain(text))])
+    [read] = shared_reader().read([corrected(plain(text))])
     if not isinstance(read, Description):
         return {("nothing",): False}
     denied = {token.sentence for token in read.tokens if DENIAL.fullmatch(token.text)}

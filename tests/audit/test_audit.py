@@ -15,10 +15,24 @@ from typing import Any
 import pytest
 
 from posh_reward import PoshReward
-from posh_reward.audit.audit import FALSE, HONEST, Check, Outcome, Texts, judge, page, table
-from posh_reward.audit.hill_climb import Climb, half
-from posh_reward.audit.reward_cache import Ledger, Reward
-from posh_reward.audit.variants import reader, roles_exchanged, simple_sentences, things_named
+from posh_reward.audit.audit import (
+    FALSE,
+    HONEST,
+    Check,
+    Outcome,
+    Texts,
+    format_table,
+    judge_check,
+    render_page,
+)
+from posh_reward.audit.hill_climb import HillClimb, take_first_half
+from posh_reward.audit.reward_cache import Reward, RewardCache
+from posh_reward.audit.variants import (
+    exchange_roles,
+    name_things,
+    shared_reader,
+    split_into_clauses,
+)
 from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNUSABLE, main
 from posh_reward.cli.audit_commands import FOUND
 from posh_reward.datasets.scenes import caption as wording
@@ -178,7 +192,7 @@ def test_a_function_gets_what_trl_passes() -> None:
     row = {"prompt": [{"role": "user", "content": "What is it?"}], "image": "dog.png",
            "references": ["A dog.", "A hound."]}  # fmt: skip
     reward = Reward([gives], "references")
-    assert reward.pay([row], ["A dog."]) == [0.25]
+    assert reward.score([row], ["A dog."]) == [0.25]
     assert Texts.of(reward, [row]) == Texts(["A dog."], ["A hound."])
 
 
@@ -201,15 +215,15 @@ def test_a_verdict_by_hand(
     check = Check(half, "kind", "name", words(text), words(10), words(4), share)
     few = Check(half, "kind", "name", [*words(text)[:5], None], words(10), words(4), share)
     with closing(Journal(tmp_path / "paid.jsonl", b'{"row": ')) as journal:
-        ledger = Ledger(Reward([length]), [{"reference": ""}] * 6, journal)
-        finding = judge(check, ledger, floor=0.001)
-        assert judge(few, ledger, floor=0.001).verdict == "open", "five rows settle nothing"
+        ledger = RewardCache(Reward([length]), [{"reference": ""}] * 6, journal)
+        finding = judge_check(check, ledger, floor=0.001)
+        assert judge_check(few, ledger, floor=0.001).verdict == "open", "five rows settle nothing"
     assert finding.verdict == verdict
     assert str(finding.difference) == "-0.030 [-0.030, -0.030]"
 
 
 def read(text: str) -> Description:
-    [description] = reader().read([text])
+    [description] = shared_reader().read([text])
     assert isinstance(description, Description)
     return description
 
@@ -217,23 +231,23 @@ def read(text: str) -> Description:
 def test_roles_and_clauses() -> None:
     import random
 
-    exchanged = roles_exchanged(read("The boy kicks the red ball."), random.Random(0))
+    exchanged = exchange_roles(read("The boy kicks the red ball."), random.Random(0))
     assert exchanged == "The ball kicks the red boy."
-    assert roles_exchanged(read("A boy stands."), random.Random(0)) is None
-    simple = simple_sentences(read("A girl in red stands, holding a fan, and a dog sits."))
+    assert exchange_roles(read("A boy stands."), random.Random(0)) is None
+    simple = split_into_clauses(read("A girl in red stands, holding a fan, and a dog sits."))
     assert simple == "A girl in red stands. The girl is holding a fan. A dog sits."
-    assert simple_sentences(read("A girl stands.")) is None
-    named = things_named(read("On the left, an owl in a red coat sits near two dogs and an owl."))
+    assert split_into_clauses(read("A girl stands.")) is None
+    named = name_things(read("On the left, an owl in a red coat sits near two dogs and an owl."))
     assert named == "There is an owl. There is a coat."
 
 
 def test_a_table_and_a_page_show_the_findings() -> None:
     findings = [Outcome(HONEST, "format", "a < b", 0.5, 0.6, None, "held", 6, "<script>"),
                 Outcome(FALSE, "blind", "x", 0.7, 0.6, None, "found", 6, "x")]  # fmt: skip
-    lines = table({"the true text": 1.0}, findings).splitlines()
+    lines = format_table({"the true text": 1.0}, findings).splitlines()
     assert lines[0] == "FOUND: 1 of 1 pass though false; 0 of 1 fail though honest"
     assert "| blind: x | 0.700 | 0.600 |  | 6 | found |" in lines
-    html = page({"the true text": 1.0}, findings, ["posh|judge:x"])
+    html = render_page({"the true text": 1.0}, findings, ["posh|judge:x"])
     assert "a &lt; b" in html
     assert "<script>" not in html
     assert "posh|judge:x" in html
@@ -284,13 +298,13 @@ def test_what_past_searches_found_pays_no_more(objective: Objective) -> None:
     truths = list(map(reward.true_text, rows))
 
     def paid(texts: Sequence[str]) -> list[float]:
-        return reward.pay(rows, texts)
+        return reward.score(rows, texts)
 
     sentence = fmean(paid(Texts.of(reward, rows).single))
-    halves = [half(truth) for truth in truths]
+    halves = [take_first_half(truth) for truth in truths]
     before = paid(halves)
     for find in STORED:
-        climb = Climb(find["grammar"], find["behind"], {})
+        climb = HillClimb(find["grammar"], find["behind"], {})
         texts = [climb.text(tuple(find["units"]), truth) for truth in truths]
         values = paid(texts)
         if find["behind"]:

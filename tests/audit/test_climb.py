@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from posh_reward.audit.hill_climb import GRAMMARS, Climb, addition, half, stems
-from posh_reward.audit.reward_cache import BEGINS, Ledger, Reward
+from posh_reward.audit.hill_climb import (
+    GRAMMARS,
+    HillClimb,
+    append_units,
+    find_stems,
+    take_first_half,
+)
+from posh_reward.audit.reward_cache import JOURNAL_LINE_START, Reward, RewardCache
 from posh_reward.errors import BusyError
 from posh_reward.tables.tables import Journal
 
@@ -27,24 +33,26 @@ def test_a_text_is_paid_the_mean_of_all_functions_for_every_row() -> None:
         return [None if "cat" in text else 0.0 for text in completions]
 
     reward = Reward([pays_for_red, nothing])
-    one, other = reward.pay(ROWS, ["red red", "cat"])
+    one, other = reward.score(ROWS, ["red red", "cat"])
     assert one == pytest.approx(0.1)  # (0.2 + 0) / 2
     assert other != other, "NaN: one of the functions could not judge"
 
 
 def test_the_search_climbs_to_what_pays(tmp_path: Path) -> None:
-    with closing(Journal(tmp_path / "paid.jsonl", BEGINS)) as journal:
-        ledger = Ledger(Reward([pays_for_red]), ROWS, journal)
-        climb = Climb("keywords", False, WORDS)
+    with closing(Journal(tmp_path / "paid.jsonl", JOURNAL_LINE_START)) as journal:
+        ledger = RewardCache(Reward([pays_for_red]), ROWS, journal)
+        climb = HillClimb("keywords", False, WORDS)
         first, best = (climb.best(ledger, [0, 1], budget).count("red") for budget in (8, 400))
     assert best > first + 10, "ten more times red"
 
 
 def test_an_addition_says_nothing_of_what_its_row_says() -> None:
-    taboo = frozenset(stems("A green dog sits."))
-    text = addition("A green dog.", ("red", "dog", "greenish", "cat"), GRAMMARS["keywords"], taboo)
+    taboo = frozenset(find_stems("A green dog sits."))
+    text = append_units(
+        "A green dog.", ("red", "dog", "greenish", "cat"), GRAMMARS["keywords"], taboo
+    )
     assert text == "A green dog. red, cat."
-    assert half("One. Two. Three.") == "One."
+    assert take_first_half("One. Two. Three.") == "One."
 
 
 def test_a_search_that_was_broken_off_pays_for_nothing_twice(tmp_path: Path) -> None:
@@ -55,9 +63,9 @@ def test_a_search_that_was_broken_off_pays_for_nothing_twice(tmp_path: Path) -> 
         return pays_for_red(completions)
 
     def search(path: Path, budget: int) -> tuple[str, ...]:
-        with closing(Journal(path, BEGINS)) as journal:
-            ledger = Ledger(Reward([counted]), ROWS, journal)
-            return Climb("adjectives", True, WORDS).best(ledger, [0, 1], budget)
+        with closing(Journal(path, JOURNAL_LINE_START)) as journal:
+            ledger = RewardCache(Reward([counted]), ROWS, journal)
+            return HillClimb("adjectives", True, WORDS).best(ledger, [0, 1], budget)
 
     whole = search(tmp_path / "whole.jsonl", 80)
     once, parts = len(paid), tmp_path / "parts.jsonl"
@@ -66,5 +74,5 @@ def test_a_search_that_was_broken_off_pays_for_nothing_twice(tmp_path: Path) -> 
         file.write('{"row": 0, "te')  # killed while writing
     assert search(parts, 80) == whole
     assert len(paid) == 2 * once
-    with closing(Journal(parts, BEGINS)), pytest.raises(BusyError):
+    with closing(Journal(parts, JOURNAL_LINE_START)), pytest.raises(BusyError):
         search(parts, 80)

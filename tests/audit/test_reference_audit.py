@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.audit.reference_audit import Audit, audit, page
+from posh_reward.audit.reference_audit import Audit, audit_texts, render_page
 from posh_reward.audit.variants import FORMATS
 from posh_reward.cli import main
 from posh_reward.graph.reader import Reader
@@ -31,7 +31,7 @@ COPY = SOUND[0].replace("Two brown dogs", "Two black dogs")
 def found() -> Audit:
     planted = [TERSE, LIST, THINGS, GERMAN, CONTRARY, COPY]
     pair = ["Four chairs stand around a table.", "Six chairs stand around a white table."]
-    return audit([*([text] for text in [*SOUND, *planted]), pair], Reader())
+    return audit_texts([*([text] for text in [*SOUND, *planted]), pair], Reader())
 
 
 def test_each_planted_problem_is_found_and_nothing_else(found: Audit) -> None:
@@ -51,7 +51,7 @@ def test_each_planted_problem_is_found_and_nothing_else(found: Audit) -> None:
 
 
 def test_details_are_counted_by_hand() -> None:
-    [reference] = audit([["A tall man holds a red book."]]).references
+    [reference] = audit_texts([["A tall man holds a red book."]]).references
     # man, book; tall, red; holds
     assert reference.counts == (2, 2, 1, 1)
     assert reference.details == 5
@@ -61,7 +61,7 @@ def test_details_are_counted_by_hand() -> None:
 def test_what_only_long_references_say_would_be_omitted() -> None:
     short = [[f"A dog sleeps near a bowl in place {n}."] for n in range(16)]
     long = [[f"{SOUND[n % 4]} A blue lamp hangs over scene {n}."] for n in range(16)]
-    omissions = {each.what: each for each in audit([*short, *long]).omissions}
+    omissions = {each.what: each for each in audit_texts([*short, *long]).omissions}
     assert omissions["lamp"].long == 1
     assert omissions["lamp"].short == 0
     assert omissions["a colour"].long == 1
@@ -72,15 +72,17 @@ def test_a_kind_of_detail_that_is_missing_beside_one_sort_of_thing_is_named() ->
     colours = ("red", "green")
     people = [[f"A {colours[n % 2]} woman in hall {n} holds a key."] for n in range(20)]
     animals = [[f"A {('dog', 'horse')[n % 2]} in hall {n} holds a key."] for n in range(16)]
-    found = {each.what: each for each in audit([*people, *animals]).omissions}
+    found = {each.what: each for each in audit_texts([*people, *animals]).omissions}
     assert str(found["a colour"]).endswith("; 0% with an animal, 100% without")
     assert not found["a material"].beside
 
 
 def test_the_page_shows_the_worst_first_and_escapes(found: Audit) -> None:
-    html = page(audit([["<b>A cat</b> sits."], *([text] for text in SOUND)]), ["rows.jsonl"])
+    html = render_page(
+        audit_texts([["<b>A cat</b> sits."], *([text] for text in SOUND)]), ["rows.jsonl"]
+    )
     assert "<b>A cat" not in html
-    shown = page(found, [])
+    shown = render_page(found, [])
     assert shown.index("Eine alte Frau") < shown.index("The dog is green")  # two problems, then one
 
 
@@ -119,6 +121,6 @@ MARKED = (
 ])  # fmt: skip
 def test_markup_is_found(write: Callable[[str], str]) -> None:
     for text in SOUND:
-        marked, plain = (audit([[each]]).references[0] for each in (write(text), text))
+        marked, plain = (audit_texts([[each]]).references[0] for each in (write(text), text))
         assert "markup" in marked.problems
         assert "markup" not in plain.problems

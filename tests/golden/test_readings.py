@@ -10,7 +10,7 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, write_description
 from posh_reward.other_metrics import rubric_judge
-from posh_reward.other_metrics.harmonic_eval import EDITION
+from posh_reward.other_metrics.harmonic_eval import WORDING_EDITION
 from posh_reward.other_metrics.prove import tuples
 from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.posh.names import ASKING_VERSION
@@ -134,11 +134,11 @@ def test_a_change_of_a_constant_raises_the_version(
 
 EDITIONS = {
     **{f"posh/prompts/{preset.prompts}.txt": preset.edition for preset in PRESET.values()},
-    "other_metrics/harmonic/prompts/paper.txt": EDITION,
-    "other_metrics/harmonic/prompts/ours.txt": EDITION,
-    "other_metrics/rubric/prompts/paper.txt": rubric_judge.EDITION,
+    "other_metrics/harmonic/prompts/paper.txt": WORDING_EDITION,
+    "other_metrics/harmonic/prompts/ours.txt": WORDING_EDITION,
+    "other_metrics/rubric/prompts/paper.txt": rubric_judge.WORDING_EDITION,
     **{
-        f"other_metrics/prove/prompts/{file.name}": tuples.EDITION
+        f"other_metrics/prove/prompts/{file.name}": tuples.WORDING_EDITION
         for file in sorted(PROVE.glob("*.txt"))
     },
 }

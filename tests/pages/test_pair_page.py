@@ -12,7 +12,7 @@ from posh_reward.errors import InputError
 from posh_reward.models import model as model_names
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.other_metrics.page import sibling_page
+from posh_reward.other_metrics.page import render_metric_page
 from posh_reward.pages.element_marks import (
     PairCard,
     explain,
@@ -218,4 +218,4 @@ def test_claims_say_what_bears_them_out(tmp_path: Path) -> None:
 def test_a_row_that_is_not_of_this_metric_is_named(change: Row) -> None:
     row = {"id": 1, "signature": "harmonic|model:x", "overall": 3.0, "criteria": []}
     with pytest.raises(InputError, match="row 2 is not a row of harmonic scores"):
-        sibling_page([row, {**row, **change}], "harmonic", Origins(), ItemIds())
+        render_metric_page([row, {**row, **change}], "harmonic", Origins(), ItemIds())

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from posh_reward.audit.audit import FALSE, HONEST, Outcome
-from posh_reward.audit.audit import page as attack_page
+from posh_reward.audit.audit import render_page as attack_page
 from posh_reward.cli import OK, main
-from posh_reward.other_metrics.page import sibling_page
+from posh_reward.other_metrics.page import render_metric_page
 from posh_reward.pages.element_marks import PairCard
 from posh_reward.pages.element_marks import page as pair_page
 from posh_reward.pages.html import Thumbnails
@@ -281,7 +281,7 @@ def of_sibling(metric: str, **content: object) -> Callable[[Path], str]:
         row: Row = {"id": "p1", "image": "red.png", "signature": f"{metric}|model:x", **TEXTS}
         rows = [{**row, **content, "model": name} for name in ("sft", "tuned")]
         rows.append({**row, "id": "p2", "model": "sft", "failure": "the text is missing"})
-        return sibling_page(rows, metric, Origins(), ItemIds(), images=Thumbnails(folder))
+        return render_metric_page(rows, metric, Origins(), ItemIds(), images=Thumbnails(folder))
 
     return page
 

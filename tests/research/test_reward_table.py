@@ -75,7 +75,7 @@ def test_the_audits_own_table_is_read() -> None:
         outcome(audit.FALSE, "bullets", "held"),
         outcome(audit.HONEST, "headings", "open"),
     ]
-    finds = read_finds(audit.table({"the true text": 0.5}, outcomes))
+    finds = read_finds(audit.format_table({"the true text": 0.5}, outcomes))
     text = table({"length": finds})
     assert "| words, up to 100 | 1 of 2 | 0 | 0 of 1 | 1 |" in text
     assert "**Texts that pass though false:** edit (1): words sorted." in text

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from posh_reward.audit.hill_climb import sentences
+from posh_reward.audit.hill_climb import split_sentences
 from posh_reward.audit.variants import FORMATS
 from posh_reward.reward.texts import clean, unjoined
 from posh_reward.reward.trl import PoshReward
@@ -82,7 +82,7 @@ def test_a_hedge_is_the_claim() -> None:
 
 def test_cells_of_a_table_become_lines() -> None:
     lines = [" ".join(line.split()) for line in clean(FORMATS["table"](HONEST)).splitlines()]
-    assert [line for line in lines if line][-4:] == sentences(HONEST)
+    assert [line for line in lines if line][-4:] == split_sentences(HONEST)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from posh_reward.other_metrics.rows import (
     PAIR_TEXTS,
     RESPONSE_TEXTS,
     average_values,
-    candidates_summary,
     make_pairs,
     score_responses,
+    summarise_candidates,
     verify_pairs,
 )
 from posh_reward.tables.engine import Columns, TableSettings
@@ -83,7 +83,7 @@ def test_kept_pairs_become_rows_and_drops_are_counted(tmp_path: Path) -> None:
         "program": GOOD["program"].strip("\n")
     }
     assert rows_in(tmp_path / "out.jsonl.made.jsonl") == rows
-    assert candidates_summary(rows) == (
+    assert summarise_candidates(rows) == (
         "3 captions (0 failed), 6 candidates, 3 kept\n  mismatch: 3"
     )
 

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, repeat
 from os import PathLike
 from typing import Any, Literal, get_args
 
@@ -26,34 +26,39 @@ from posh_reward.models import encoders
 from posh_reward.models.asker import READING_VERSION, Asker
 from posh_reward.models.model import Model, Prompt, distribution, model_of, savable
 from posh_reward.models.prompt_images import images_of
-from posh_reward.other_metrics.prove.program_language import BUILTINS, LONGEST, Nodes, Value
-from posh_reward.other_metrics.prove.prove import Entailment, entailment_of, read_inputs
+from posh_reward.other_metrics.prove.program_language import (
+    ALLOWED_BUILTINS,
+    MAX_PROGRAM_CHARACTERS,
+    Nodes,
+    Value,
+)
+from posh_reward.other_metrics.prove.prove import Entailment, load_entailment, read_inputs
 from posh_reward.other_metrics.prove.sandbox import UNRUN, ProgramResult, Sandbox, run_programs
 from posh_reward.other_metrics.prove.tuples import (
-    EDITION,
-    KINDS,
-    OTHER,
+    OTHER_KIND,
+    WORDING_EDITION,
+    WORDS_BY_KIND,
     TupleSource,
-    prompt_of,
-    replies_of,
-    scenes_of,
-    tuple_source,
-    verdicts_of,
+    ask_replies,
+    ask_verdicts,
+    build_prompt,
+    load_tuple_source,
+    read_scenes,
 )
 from posh_reward.store import Store, open_store
 from posh_reward.types import Failure, PromptImage, Reply, Verdict
 
-LONGEST_REPLY = 6144  # tokens; fifteen questions with programs take about 3,000
-LONGEST_TEXT = 1000  # characters of a question or an answer
-MOST_CANDIDATES = 50  # per reply; the prompt asks for fifteen
-LONGEST_READ = 100_000
-"""Characters; the rest of a reply is ignored. Four times the length of ``LONGEST_REPLY`` tokens."""
-MOST_READ = 10 * LONGEST_READ
-"""Characters read of unfinished objects before the rest of a reply is ignored."""
-OPENING = re.compile(r'\{\s*["}]')  # start of a JSON object
-UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+MAX_REPLY_TOKENS = 6144  # fifteen questions with programs take about 3,000
+MAX_TEXT_CHARACTERS = 1000  # of a question or an answer
+MAX_CANDIDATES_PER_REPLY = 50  # the prompt asks for fifteen
+MAX_REPLY_CHARACTERS = 100_000
+"""Four times the length of a reply of ``MAX_REPLY_TOKENS``; the rest is ignored."""
+MAX_UNFINISHED_CHARACTERS = 10 * MAX_REPLY_CHARACTERS
+"""Of unfinished objects; after so many, the rest of a reply is ignored."""
+OBJECT_START = re.compile(r'\{\s*["}]')  # start of a JSON object
+UNSAFE_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, direction marks, and lone surrogates, which cannot be encoded."""
-KEYS = ("question", "answer", "program")
+CANDIDATE_KEYS = ("question", "answer", "program")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +70,11 @@ class QuestionCandidate:
     program: str
 
 
-def writing_prompt(caption: str, nodes: Nodes) -> Prompt:
-    """Prompt that asks for questions about one image."""
+def build_writing_prompt(caption: str, nodes: Nodes) -> Prompt:
+    """Build the prompt that asks for questions about one image."""
     scene = json.dumps(nodes, ensure_ascii=False)
-    values = {"caption": caption, "scene": scene, "builtins": ", ".join(BUILTINS)}
-    return prompt_of("write", values)
+    values = {"caption": caption, "scene": scene, "builtins": ", ".join(ALLOWED_BUILTINS)}
+    return build_prompt("write", values)
 
 
 def read_candidates(reply: str) -> list[QuestionCandidate | Failure]:
@@ -78,19 +83,21 @@ def read_candidates(reply: str) -> list[QuestionCandidate | Failure]:
     A truncated reply yields its complete objects, one without objects a single failure. Time is
     bounded for any reply.
     """
-    reply = reply[:LONGEST_READ]
+    reply = reply[:MAX_REPLY_CHARACTERS]
     decoder = json.JSONDecoder()
     candidates: list[QuestionCandidate | Failure] = []
     in_vain = place = 0
-    while len(candidates) < MOST_CANDIDATES and in_vain < MOST_READ:
-        opening = OPENING.search(reply, place)
+    while len(candidates) < MAX_CANDIDATES_PER_REPLY and in_vain < MAX_UNFINISHED_CHARACTERS:
+        opening = OBJECT_START.search(reply, place)
         if opening is None:
             break
         try:
             value, place = decoder.raw_decode(reply, opening.start())
         except (ValueError, RecursionError) as error:
             # JSONDecodeError counts lines from the start, so each costs up to its position.
-            in_vain += error.pos if isinstance(error, json.JSONDecodeError) else LONGEST_READ
+            in_vain += (
+                error.pos if isinstance(error, json.JSONDecodeError) else MAX_REPLY_CHARACTERS
+            )
             place = opening.start() + 1
         else:
             candidates.append(read_candidate(value))
@@ -99,24 +106,31 @@ def read_candidates(reply: str) -> list[QuestionCandidate | Failure]:
 
 def read_candidate(value: object) -> QuestionCandidate | Failure:
     """Read a candidate from a JSON object; a failure if a text is missing or too long."""
-    texts = [value.get(key) for key in KEYS] if isinstance(value, dict) else []
-    question, answer, program = (each if isinstance(each, str) else "" for each in texts)
-    question, answer = (UNSAFE.sub(" ", each).strip() for each in (question, answer))
-    program = savable(program)
+    found = value if isinstance(value, dict) else {}
+    texts: list[str] = []
+    for key in CANDIDATE_KEYS:
+        text = found.get(key)
+        texts.append(text if isinstance(text, str) else "")
+    question = UNSAFE_CHARACTERS.sub(" ", texts[0]).strip()
+    answer = UNSAFE_CHARACTERS.sub(" ", texts[1]).strip()
+    program = savable(texts[2])
     if not (question and answer and program.strip()):
         return Failure("reply", "the object has no question, answer or program")
-    if max(len(question), len(answer)) > LONGEST_TEXT or len(program) > LONGEST:
+    if (
+        max(len(question), len(answer)) > MAX_TEXT_CHARACTERS
+        or len(program) > MAX_PROGRAM_CHARACTERS
+    ):
         return Failure("reply", "its question, answer or program is too long")
     return QuestionCandidate(question, answer, program.strip("\n"))
 
 
-AGREEING = 0.8  # minimum share of a program's words that occur in the question or answer
-NEGATIONS = frozenset("no not never none nothing nobody without t".split())  # t: from "isn't"
-KIND_NAMES = frozenset([*KINDS, OTHER, "type", "texture", "spatial", "action"])
+MIN_SHARED_WORD_SHARE = 0.8  # of a program's words that occur in the question or answer
+NEGATION_WORDS = frozenset("no not never none nothing nobody without t".split())  # t: from "isn't"
+KIND_NAMES = frozenset([*WORDS_BY_KIND, OTHER_KIND, "type", "texture", "spatial", "action"])
 """Kinds of attributes and relations: keys in a program's value, not content."""
 
 
-def agrees(value: Value, question: str, answer: str) -> bool:
+def matches_answer(value: Value, question: str, answer: str) -> bool:
     """Return True if a program's value matches the stated answer.
 
     The paper compares sentence embeddings, with a threshold that it does not publish. To embeddings
@@ -125,37 +139,38 @@ def agrees(value: Value, question: str, answer: str) -> bool:
     """
     if isinstance(value, bool):
         return value == says_yes(answer)
-    in_question, in_answer = (
-        set(encoders.content_words(question)),
-        set(encoders.content_words(answer)),
-    )
+    in_question = set(encoders.content_words(question))
+    in_answer = set(encoders.content_words(answer))
     pair = in_question | in_answer
-    result = [w for w in encoders.content_words(as_text(value)) if w in pair or w not in KIND_NAMES]
-    if not result or any(word.isdecimal() and word not in pair for word in result):
+    words = encoders.content_words(join_texts(value))
+    content = [word for word in words if word in pair or word not in KIND_NAMES]
+    shared = list(filter(pair.__contains__, content))
+    if not content or any(map(str.isdecimal, set(content) - pair)):
         return False
-    share = sum(word in pair for word in result) / len(result)
-    return share >= AGREEING and any(word in in_answer - in_question for word in result)
+    only_in_answer = in_answer - in_question
+    share = len(shared) / len(content)
+    return share >= MIN_SHARED_WORD_SHARE and not only_in_answer.isdisjoint(content)
 
 
 def says_yes(answer: str) -> bool:
     """Return True if an answer begins with "yes" or has no negation."""
     words = re.findall(r"\w+", answer.casefold())
-    return bool(words) and (words[0] == "yes" or not NEGATIONS.intersection(words))
+    return bool(words) and (words[0] == "yes" or not NEGATION_WORDS.intersection(words))
 
 
-def as_text(value: Value) -> str:
-    """All texts and numbers in a program's value, joined by blanks."""
-    return " ".join(_texts(value))
+def join_texts(value: Value) -> str:
+    """Join all texts and numbers in a program's value by blanks."""
+    return " ".join(_iterate_texts(value))
 
 
-def _texts(value: Value) -> Iterator[str]:
+def _iterate_texts(value: Value) -> Iterator[str]:
     if isinstance(value, dict):
         for key, each in value.items():
             yield key
-            yield from _texts(each)
+            yield from _iterate_texts(each)
     elif isinstance(value, list):
         for each in value:
-            yield from _texts(each)
+            yield from _iterate_texts(each)
     elif value is not None:
         yield str(value)
 
@@ -165,13 +180,16 @@ def is_trivial(question: str, answer: str) -> bool:
     return not set(encoders.content_words(answer)) - set(encoders.content_words(question))
 
 
-def taboo_word(question: str, answer: str, taboo: frozenset[str]) -> str | None:
-    """First taboo word in the pair; None if there is none."""
-    words = re.findall(r"\w+", f"{question} {answer}".casefold())
-    return next((word for word in words if word in taboo), None)
+def find_taboo_word(question: str, answer: str, taboo: frozenset[str]) -> str | None:
+    """Find the first taboo word in the pair; None if there is none."""
+    words: list[str] = re.findall(r"\w+", f"{question} {answer}".casefold())
+    for word in words:
+        if word in taboo:
+            return word
+    return None
 
 
-SIFTING = "3"  # raise it with any change of what is dropped or why; part of the signature
+SIFTING_VERSION = "3"  # raise it with any change of what is dropped or why; part of the signature
 Drop = Literal[
     "unreadable", "refused", "failed", "unrun", "mismatch", "constant", "taboo", "trivial",
     "incomplete", "unnatural", "unentailed", "unjudged", "duplicate",
@@ -191,10 +209,15 @@ unentailed: the image does not show it.
 unjudged: the reviewer, the entailment judge, or the process that runs programs failed.
 duplicate: it repeats an earlier pair of the same image.
 """
-DROPS: tuple[Drop, ...] = get_args(Drop)
-REVIEW: dict[str, Drop | None] = {"D": "unnatural", "C": "incomplete", "B": "trivial", "A": None}
+DROP_REASONS: tuple[Drop, ...] = get_args(Drop)
+REVIEW_DROPS: dict[str, Drop | None] = {
+    "D": "unnatural",
+    "C": "incomplete",
+    "B": "trivial",
+    "A": None,
+}
 """The reviewer's letters, worst first -> reason to drop, None for a good pair."""
-STRANGER: Nodes = {
+UNRELATED_GRAPH: Nodes = {
     "glorp": {
         "attributes": {"color": "vermeil", "count": "ninety"},
         "relations_to": {"zant": {"spatial": ["athwart"], "action": ["quaffs"]}},
@@ -202,9 +225,9 @@ STRANGER: Nodes = {
     "zant": {"attributes": {}, "relations_to": {}},
 }
 """A graph unrelated to any caption."""
-ELSEWHERE: tuple[Nodes, ...] = ({}, STRANGER)
+OTHER_GRAPHS: tuple[Nodes, ...] = ({}, UNRELATED_GRAPH)
 """Graphs over which a program must return a different value than over the caption's."""
-EVEN = 0.5  # probability of entailment below which a pair is dropped
+MIN_ENTAILMENT_PROBABILITY = 0.5  # below it a pair is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,32 +251,31 @@ class CaptionQuestions:
 
     @property
     def survivors(self) -> tuple[QuestionPair, ...]:
-        return tuple(pair for pair in self.pairs if pair.dropped is None)
+        return tuple(_select_kept(self.pairs))
 
     @property
     def drops(self) -> dict[Drop, int]:
         """Reason -> number of candidates dropped for it."""
         counts = Counter(pair.dropped for pair in self.pairs)
-        return {reason: counts[reason] for reason in DROPS if counts[reason]}
+        return {reason: counts[reason] for reason in DROP_REASONS if counts[reason]}
 
 
 Reason = tuple[Drop, str] | None
 """Reason for dropping a pair, with details; None if it is kept."""
 
 
-def _kept(pairs: Sequence[QuestionPair]) -> list[QuestionPair]:
+def _select_kept(pairs: Sequence[QuestionPair]) -> list[QuestionPair]:
     return [pair for pair in pairs if pair.dropped is None]
 
 
-def _drop(pairs: Sequence[QuestionPair], reasons: Iterable[Reason]) -> list[QuestionPair]:
+def _drop_pairs(pairs: Sequence[QuestionPair], reasons: Iterable[Reason]) -> list[QuestionPair]:
     """Drop pairs; ``reasons`` has one for each that is kept so far."""
     rest = iter(reasons)
-
-    def judged(pair: QuestionPair) -> QuestionPair:
-        reason = next(rest) if pair.dropped is None else None
-        return pair if reason is None else replace(pair, dropped=reason[0], why=reason[1])
-
-    return list(map(judged, pairs))
+    left = list(pairs)
+    for place, pair in enumerate(pairs):
+        if pair.dropped is None and (reason := next(rest)) is not None:
+            left[place] = replace(pair, dropped=reason[0], why=reason[1])
+    return left
 
 
 def verify_candidates(
@@ -262,33 +284,34 @@ def verify_candidates(
     """Run the candidates' programs over the scene; drop those that do not verify the answer."""
     readable = [each for each in candidates if isinstance(each, QuestionCandidate)]
     results = iter(run_programs(sandbox, [each.program for each in readable], nodes))
-    pairs = [
-        QuestionPair("", "", "", None, "unreadable", str(each))
-        if isinstance(each, Failure)
-        else _checked(QuestionPair(each.question, each.answer, each.program), next(results))
-        for each in candidates
-    ]
+    pairs: list[QuestionPair] = []
+    for each in candidates:
+        if isinstance(each, Failure):
+            pairs.append(QuestionPair("", "", "", None, "unreadable", str(each)))
+        else:
+            pair = QuestionPair(each.question, each.answer, each.program)
+            pairs.append(_compare_with_answer(pair, next(results)))
     # A constant verifies nothing: over other graphs, a program must return something else.
-    for other in ELSEWHERE:
-        left = _kept(pairs)
-        values = run_programs(sandbox, [pair.program for pair in left], other)
-        pairs = _drop(pairs, (_constant(*each, other) for each in zip(left, values, strict=True)))
+    for other in OTHER_GRAPHS:
+        kept = _select_kept(pairs)
+        values = run_programs(sandbox, [pair.program for pair in kept], other)
+        pairs = _drop_pairs(pairs, map(_find_constant, kept, values, repeat(other)))
     return pairs
 
 
-def _checked(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
+def _compare_with_answer(pair: QuestionPair, result: ProgramResult | Failure) -> QuestionPair:
     if isinstance(result, Failure):
         # An engine failure is that of the process, not of the program.
         reasons: dict[str, Drop] = {"engine": "unjudged", "reply": "refused"}
         dropped = "unrun" if result is UNRUN else reasons.get(result.kind, "failed")
         return replace(pair, dropped=dropped, why=str(result))
     pair = replace(pair, value=result.value)
-    if agrees(result.value, pair.question, pair.answer):
+    if matches_answer(result.value, pair.question, pair.answer):
         return pair
-    return replace(pair, dropped="mismatch", why=f"found {as_text(result.value) or 'nothing'!r}")
+    return replace(pair, dropped="mismatch", why=f"found {join_texts(result.value) or 'nothing'!r}")
 
 
-def _constant(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> Reason:
+def _find_constant(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes) -> Reason:
     if result is UNRUN:
         return "unrun", str(result)
     if result == ProgramResult(pair.value):
@@ -300,30 +323,32 @@ def _constant(pair: QuestionPair, result: ProgramResult | Failure, other: Nodes)
 def sift_words(pairs: Sequence[QuestionPair], taboo: frozenset[str]) -> list[QuestionPair]:
     """Drop pairs with taboo words, and those whose answer adds no word to the question."""
 
-    def reason(pair: QuestionPair) -> Reason:
-        word = taboo_word(pair.question, pair.answer, taboo)
+    def find_reason(pair: QuestionPair) -> Reason:
+        word = find_taboo_word(pair.question, pair.answer, taboo)
         if word is not None:
             return "taboo", word
-        trivial = is_trivial(pair.question, pair.answer)
-        return ("trivial", "the answer adds no word to the question") if trivial else None
+        if is_trivial(pair.question, pair.answer):
+            return "trivial", "the answer adds no word to the question"
+        return None
 
-    return _drop(pairs, map(reason, _kept(pairs)))
+    return _drop_pairs(pairs, map(find_reason, _select_kept(pairs)))
 
 
-def review(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
+def review_pairs(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
     """Drop pairs that a model calls trivial, incomplete or unnatural."""
 
-    def reason(verdict: Verdict) -> Reason:
+    def find_reason(verdict: Verdict) -> Reason:
         shares = distribution(verdict)
         if isinstance(shares, Failure):
             return "unjudged", str(shares)
-        fault = tuple(REVIEW.values())[max(range(len(shares)), key=shares.__getitem__)]
+        fault = tuple(REVIEW_DROPS.values())[max(range(len(shares)), key=shares.__getitem__)]
         return (fault, "") if fault else None
 
-    prompts = [
-        prompt_of("review", {"question": p.question, "answer": p.answer}) for p in _kept(pairs)
-    ]
-    return _drop(pairs, map(reason, verdicts_of(asker, prompts, tuple(REVIEW))))
+    prompts: list[Prompt] = []
+    for pair in _select_kept(pairs):
+        prompts.append(build_prompt("review", {"question": pair.question, "answer": pair.answer}))
+    verdicts = ask_verdicts(asker, prompts, tuple(REVIEW_DROPS))
+    return _drop_pairs(pairs, map(find_reason, verdicts))
 
 
 def sift_images(
@@ -331,27 +356,27 @@ def sift_images(
 ) -> list[QuestionPair]:
     """Drop pairs that the image does not show; ``images`` has one for each pair."""
 
-    def reason(result: float | Failure) -> Reason:
+    def find_reason(result: float | Failure) -> Reason:
         if isinstance(result, Failure):
             return "unjudged", str(result)
-        return ("unentailed", f"probability {result:.2f}") if result < EVEN else None
+        if result < MIN_ENTAILMENT_PROBABILITY:
+            return "unentailed", f"probability {result:.2f}"
+        return None
 
-    statements = [
-        (f'the answer to "{pair.question}" is "{pair.answer}"', image)
-        for pair, image in zip(pairs, images, strict=True)
-        if pair.dropped is None
-    ]
-    return _drop(pairs, map(reason, entailment.probabilities(statements)))
+    statements: list[tuple[str, PromptImage | Failure]] = []
+    for pair, image in zip(pairs, images, strict=True):
+        if pair.dropped is None:
+            statements.append((f'the answer to "{pair.question}" is "{pair.answer}"', image))
+    return _drop_pairs(pairs, map(find_reason, entailment.probabilities(statements)))
 
 
-def once_each(
+def drop_duplicates(
     pairs: Sequence[QuestionPair], encoder: encoders.Encoder, alike: float
 ) -> list[QuestionPair]:
     """Drop pairs that repeat an earlier kept pair of the same image (after SemDeDup)."""
     left = [place for place, pair in enumerate(pairs) if pair.dropped is None]
-    vectors = encoders.unit_vectors(
-        encoder, [f"{pairs[i].question} {pairs[i].answer}" for i in left]
-    )
+    texts = [f"{pairs[place].question} {pairs[place].answer}" for place in left]
+    vectors = encoders.unit_vectors(encoder, texts)
     similar = vectors @ vectors.T if left else vectors
     pairs_left, firsts = list(pairs), list[int]()
     for row, place in enumerate(left):
@@ -366,8 +391,9 @@ def once_each(
     return pairs_left
 
 
-DUPLICATE = 0.95  # minimum similarity at which two questions about one image are duplicates
-NOTHING_THERE = Failure("text", "the caption is empty, or names nothing to ask about")
+MIN_DUPLICATE_SIMILARITY = 0.95
+"""Cosine from which on two questions about one image are duplicates."""
+NOTHING_TO_ASK = Failure("text", "the caption is empty, or names nothing to ask about")
 
 
 class PairMaker:
@@ -409,31 +435,33 @@ class PairMaker:
         self.store = open_store(store)
         self.writer = Asker(model_of(writer), self.store)
         self.reviewer = None if reviewer is None else Asker(model_of(reviewer), self.store)
-        self.entailment = entailment_of(entailment, self.store)
-        self.tuples: TupleSource = tuple_source(tuples, parser, self.store)
+        self.entailment = load_entailment(entailment, self.store)
+        self.tuples: TupleSource = load_tuple_source(tuples, parser, self.store)
         self.encoder = encoders.load_encoder(encoder)
         self.encoder_name = encoders.name_of(encoder)
-        self.taboo = frozenset(word.casefold() for word in taboo)
+        self.taboo = frozenset(map(str.casefold, taboo))
         self.programs = Sandbox(seconds)
 
     @property
     def signature(self) -> str:
         """``prove-pairs|writer:...|reviewer:...|entailment:...|tuples:...|encoder:...|...``."""
-        judge = None if self.entailment is None else self.entailment.asker
-        return signature(
-            "prove-pairs",
-            {
-                "writer": self.writer.model.name,
-                "reviewer": "none" if self.reviewer is None else self.reviewer.model.name,
-                "entailment": "none" if judge is None else judge.model.name,
-                **self.tuples.fields,
-                "encoder": self.encoder_name,
-                "wording": EDITION,
-                "sifting": SIFTING,
-                "replies": str(READING_VERSION),
-                **({"taboo": ",".join(sorted(self.taboo))} if self.taboo else {}),
-            },
-        )
+        fields = {
+            "writer": self.writer.model.name,
+            "reviewer": "none",
+            "entailment": "none",
+            **self.tuples.fields,
+            "encoder": self.encoder_name,
+            "wording": WORDING_EDITION,
+            "sifting": SIFTING_VERSION,
+            "replies": str(READING_VERSION),
+        }
+        if self.reviewer is not None:
+            fields["reviewer"] = self.reviewer.model.name
+        if self.entailment is not None:
+            fields["entailment"] = self.entailment.asker.model.name
+        if self.taboo:
+            fields["taboo"] = ",".join(sorted(self.taboo))
+        return signature("prove-pairs", fields)
 
     def make(
         self,
@@ -454,27 +482,26 @@ class PairMaker:
             InputError: the lists differ in length, or images are missing.
             JudgeError: a model does not work at all.
         """
-        columns = {"captions": captions} | ({} if graphs is None else {"graphs": graphs})
-        texts, *own = read_inputs(self.entailment, images, **columns)
-        questions = self._write_drafts(texts, own[0] if own else None)
+        columns: dict[str, Sequence[object]] = {"captions": captions}
+        if graphs is not None:
+            columns["graphs"] = graphs
+        texts, *own_graphs = read_inputs(self.entailment, images, **columns)
+        questions = self._write_drafts(texts, own_graphs[0] if own_graphs else None)
         flat = [pair for each in questions for pair in each.pairs]
         if self.reviewer is not None:
-            flat = review(flat, self.reviewer)
+            flat = review_pairs(flat, self.reviewer)
         if self.entailment is not None and images is not None:
-            visible = [
-                p for p, each in zip(images_of(images), questions, strict=True) for _ in each.pairs
-            ]
+            visible: list[PromptImage | Failure] = []
+            for image, each in zip(images_of(images), questions, strict=True):
+                visible += [image] * len(each.pairs)
             flat = sift_images(flat, self.entailment, visible)
         rest = iter(flat)
-        return [
-            replace(
-                each,
-                pairs=tuple(
-                    once_each(list(islice(rest, len(each.pairs))), self.encoder, DUPLICATE)
-                ),
-            )
-            for each in questions
-        ]
+        made: list[CaptionQuestions] = []
+        for each in questions:
+            own = list(islice(rest, len(each.pairs)))
+            unlike = drop_duplicates(own, self.encoder, MIN_DUPLICATE_SIMILARITY)
+            made.append(replace(each, pairs=tuple(unlike)))
+        return made
 
     def close(self) -> None:
         self.programs.close()
@@ -483,21 +510,21 @@ class PairMaker:
         self, captions: Sequence[str | None], graphs: Sequence[object] | None
     ) -> list[CaptionQuestions]:
         """Ask the writer about each caption; verify by programs and by words."""
-        scenes = scenes_of(self.tuples, captions, graphs)
-        prompts = {
-            place: writing_prompt(str(captions[place] or "").strip(), nodes)
-            for place, nodes in enumerate(scenes)
-            if nodes and not isinstance(nodes, Failure)
-        }
-        replies = replies_of(self.writer, list(prompts.values()), LONGEST_REPLY)
+        scenes = read_scenes(self.tuples, captions, graphs)
+        prompts: dict[int, Prompt] = {}
+        for place, nodes in enumerate(scenes):
+            if nodes and not isinstance(nodes, Failure):
+                caption = str(captions[place] or "").strip()
+                prompts[place] = build_writing_prompt(caption, nodes)
+        replies = ask_replies(self.writer, list(prompts.values()), MAX_REPLY_TOKENS)
         by_place = dict(zip(prompts, replies, strict=True))
-        return [self._draft(nodes, by_place.get(place)) for place, nodes in enumerate(scenes)]
+        return [self._read_draft(nodes, by_place.get(place)) for place, nodes in enumerate(scenes)]
 
-    def _draft(self, nodes: Nodes | Failure, reply: Reply | None) -> CaptionQuestions:
+    def _read_draft(self, nodes: Nodes | Failure, reply: Reply | None) -> CaptionQuestions:
         if isinstance(nodes, Failure):
             return CaptionQuestions((), nodes.about("the caption"))
         if reply is None:
-            return CaptionQuestions((), NOTHING_THERE)
+            return CaptionQuestions((), NOTHING_TO_ASK)
         if reply.text is None:
             return CaptionQuestions((), reply.failure)
         pairs = verify_candidates(read_candidates(reply.text), nodes, self.programs)
@@ -518,13 +545,13 @@ class PairVerifier:
         store: str | PathLike[str] | Store | None = None,
         seconds: float = 2.0,
     ) -> None:
-        self.tuples: TupleSource = tuple_source(tuples, parser, open_store(store))
+        self.tuples: TupleSource = load_tuple_source(tuples, parser, open_store(store))
         self.programs = Sandbox(seconds)
 
     @property
     def signature(self) -> str:
         """``prove-programs|tuples:...|...|sifting:3|version:...``."""
-        return signature("prove-programs", {**self.tuples.fields, "sifting": SIFTING})
+        return signature("prove-programs", {**self.tuples.fields, "sifting": SIFTING_VERSION})
 
     def verify(
         self,
@@ -540,18 +567,22 @@ class PairVerifier:
         program's value, and is ``dropped`` if the answer is not verified; it is a failure if the
         caption has no graph. ``InputError`` if the lists differ in length.
         """
-        columns = {"questions": questions, "answers": answers, "programs": programs}
-        columns["captions"] = captions
-        asked, answered, run, texts, *own = as_lists(
-            **columns, **({} if graphs is None else {"graphs": graphs})
-        )
-        scenes = scenes_of(self.tuples, texts, own[0] if own else None)
-        return [self._verify(*each) for each in zip(asked, answered, run, scenes, strict=True)]
+        columns: dict[str, Sequence[object]] = {
+            "questions": questions,
+            "answers": answers,
+            "programs": programs,
+            "captions": captions,
+        }
+        if graphs is not None:
+            columns["graphs"] = graphs
+        asked, answered, run, texts, *own_graphs = as_lists(**columns)
+        scenes = read_scenes(self.tuples, texts, own_graphs[0] if own_graphs else None)
+        return [self._verify_pair(*each) for each in zip(asked, answered, run, scenes, strict=True)]
 
     def close(self) -> None:
         self.programs.close()
 
-    def _verify(
+    def _verify_pair(
         self, question: object, answer: object, program: object, nodes: Nodes | Failure
     ) -> QuestionPair | Failure:
         if isinstance(nodes, Failure):

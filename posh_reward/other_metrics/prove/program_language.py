@@ -11,20 +11,21 @@ import ast
 import re
 import warnings
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, TypedDict
 
-LONGEST = 4000  # characters of a program
-MOST_NODES = 800  # in the syntax tree; the paper's examples have about fifty
-DEEPEST_TREE = 30  # levels of the syntax tree
-MOST_LOOPS = 2  # in one comprehension
-LARGEST_NUMBER = 1_000_000
+MAX_PROGRAM_CHARACTERS = 4000  # characters of a program
+MAX_TREE_NODES = 800  # of the syntax tree; the paper's examples have about fifty
+MAX_TREE_LEVELS = 30
+MAX_COMPREHENSION_LOOPS = 2
+MAX_PROGRAM_NUMBER = 1_000_000
 
-BUILTINS = (
+ALLOWED_BUILTINS = (
     *"len sorted list set tuple dict str int bool any all sum min max".split(),
     *"enumerate zip range next iter reversed isinstance".split(),
 )
 """Builtins that a program may use."""
-METHODS = frozenset(
+ALLOWED_METHODS = frozenset(
     (
         *"get_entities get_attributes get_outgoing_relations get_incoming_relations".split(),
         *"generate_subgraph describe".split(),  # the scene graph (paper, Listing 1)
@@ -35,7 +36,7 @@ METHODS = frozenset(
     )
 )
 """Methods that a program may call. ``format`` is not one: its texts can reach attributes."""
-KEYWORDS = ("key", "reverse", "default", "start")  # keyword arguments allowed in calls
+ALLOWED_KEYWORDS = ("key", "reverse", "default", "start")  # keyword arguments allowed in calls
 
 EXPRESSIONS = (
     *(ast.Constant, ast.Name, ast.Load, ast.Store, ast.List, ast.Tuple, ast.Set, ast.Dict),
@@ -48,57 +49,57 @@ STATEMENTS = (
     *(ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.If, ast.For, ast.Assign),
     *(ast.AugAssign, ast.Expr, ast.Pass, ast.Break, ast.Continue),
 )
-ALLOWED = EXPRESSIONS + STATEMENTS
+ALLOWED_SYNTAX = EXPRESSIONS + STATEMENTS
 """Allowed syntax. Left out on purpose: ``while``, ``try``, ``import``, and operators with which one
 line can fill the memory: ``*``, ``**``, ``<<`` and ``%``."""
 
 
-def refusal(program: str) -> str | None:
+def describe_violation(program: str) -> str | None:
     """Describe the first violation in a program; None if it may run."""
-    if len(program) > LONGEST:
-        return f"it is longer than {LONGEST:,} characters"
+    if len(program) > MAX_PROGRAM_CHARACTERS:
+        return f"it is longer than {MAX_PROGRAM_CHARACTERS:,} characters"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = bare(program)
+            tree = parse_program(program)
     # The last two come from thousands of brackets or signs in a row.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"it is not Python: {type(error).__name__}"
-    if sum(1 for _ in ast.walk(tree)) > MOST_NODES or _too_deep(tree):
+    if len(list(ast.walk(tree))) > MAX_TREE_NODES or _is_too_deep(tree):
         return "it is too large or too deeply nested"
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
         content = ", ".join(type(node).__name__ for node in tree.body[:3])
         return f"it is not one function, but {content or 'empty'}"
-    return next(_offences(tree.body[0]), None)
+    return next(_find_violations(tree.body[0]), None)
 
 
-def _too_deep(tree: ast.AST) -> bool:
+def _is_too_deep(tree: ast.AST) -> bool:
     level: list[ast.AST] = [tree]
-    for _ in range(DEEPEST_TREE):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    for _ in range(MAX_TREE_LEVELS):
+        level = list(chain.from_iterable(map(ast.iter_child_nodes, level)))
     return bool(level)
 
 
-def _offences(function: ast.FunctionDef) -> Iterator[str]:
+def _find_violations(function: ast.FunctionDef) -> Iterator[str]:
     if len(function.args.args) != 1 or function.decorator_list:
         yield "it does not take the scene graph as its one argument"
-    names = {*_own_names(function), *BUILTINS}
+    names = {*_find_own_names(function), *ALLOWED_BUILTINS}
     called = {id(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
     for node in ast.walk(function):
         inner = isinstance(node, ast.FunctionDef) and node is not function
-        if not isinstance(node, ALLOWED) or inner:
+        if not isinstance(node, ALLOWED_SYNTAX) or inner:
             yield f"it uses {type(node).__name__}, which is not allowed"
         elif isinstance(node, ast.Name) and (node.id not in names or node.id.startswith("_")):
             yield f"it uses the name {node.id}"
         elif isinstance(node, ast.Attribute) and not (
-            node.attr in METHODS and id(node) in called and isinstance(node.ctx, ast.Load)
+            node.attr in ALLOWED_METHODS and id(node) in called and isinstance(node.ctx, ast.Load)
         ):
             yield f"it uses the attribute {node.attr}"
-        elif (why := _misuse(node)) is not None:
+        elif (why := _describe_misuse(node)) is not None:
             yield why
 
 
-def _own_names(function: ast.FunctionDef) -> Iterator[str]:
+def _find_own_names(function: ast.FunctionDef) -> Iterator[str]:
     for node in ast.walk(function):
         if isinstance(node, ast.arg):
             yield node.arg
@@ -106,33 +107,33 @@ def _own_names(function: ast.FunctionDef) -> Iterator[str]:
             yield node.id
 
 
-def _misuse(node: ast.AST) -> str | None:
+def _describe_misuse(node: ast.AST) -> str | None:
     """Describe a forbidden form of an allowed construct; None if there is none."""
     match node:
-        case ast.Constant(value=int(number)) if number > LARGEST_NUMBER:
-            return f"it uses a number above {LARGEST_NUMBER:,}"
+        case ast.Constant(value=int(number)) if number > MAX_PROGRAM_NUMBER:
+            return f"it uses a number above {MAX_PROGRAM_NUMBER:,}"
         case ast.Constant(value=value) if not isinstance(value, str | int | None):
             return f"it uses a value of type {type(value).__name__}"
-        case ast.keyword(arg=name) if name not in KEYWORDS:
+        case ast.keyword(arg=name) if name not in ALLOWED_KEYWORDS:
             return f"it passes the argument {name or '**'}"
         case ast.FormattedValue() if node.format_spec or node.conversion != -1:
             return "it formats a value"
-        case ast.arguments() if _is_elaborate(node):
+        case ast.arguments() if _has_special_arguments(node):
             return "it has arguments with defaults or stars"
         case ast.comprehension() if node.is_async:
             return "it uses async"
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() if (
-            len(node.generators) > MOST_LOOPS
+            len(node.generators) > MAX_COMPREHENSION_LOOPS
         ):
-            return f"it has more than {MOST_LOOPS} loops in one comprehension"
+            return f"it has more than {MAX_COMPREHENSION_LOOPS} loops in one comprehension"
     return None
 
 
-def _is_elaborate(node: ast.arguments) -> bool:
+def _has_special_arguments(node: ast.arguments) -> bool:
     return bool(node.vararg or node.kwarg or node.kwonlyargs or node.posonlyargs or node.defaults)
 
 
-def bare(program: str) -> ast.Module:
+def parse_program(program: str) -> ast.Module:
     """Parse a program and drop its annotations, which would be evaluated."""
     tree = ast.parse(program)
     for node in ast.walk(tree):
@@ -176,31 +177,27 @@ class ProgramScene:
     def get_outgoing_relations(self, ent_name: str) -> Relations:
         """Relations with an entity as source, by target."""
         node = self._nodes.get(ent_name)
-        return _copy(node["relations_to"].items()) if node else {}
+        return _copy_relations(node["relations_to"]) if node else {}
 
     def get_incoming_relations(self, ent_name: str) -> Relations:
         """Relations with an entity as target, by source."""
-        return _copy(
-            (source, node["relations_to"][ent_name])
-            for source, node in self._nodes.items()
-            if ent_name in node["relations_to"]
-        )
+        relations: Relations = {}
+        for source, node in self._nodes.items():
+            if ent_name in node["relations_to"]:
+                relations[source] = node["relations_to"][ent_name]
+        return _copy_relations(relations)
 
     def generate_subgraph(self, node_list: Iterable[str]) -> ProgramScene:
         """Subgraph of some entities, with the relations among them."""
-        nodes = set(node_list)
-        return ProgramScene(
-            {
-                name: {
-                    "attributes": dict(node["attributes"]),
-                    "relations_to": _copy(
-                        each for each in node["relations_to"].items() if each[0] in nodes
-                    ),
-                }
-                for name, node in self._nodes.items()
-                if name in nodes
-            }
-        )
+        kept = set(node_list)
+        nodes: Nodes = {}
+        for name, node in self._nodes.items():
+            if name in kept:
+                relations = _copy_relations(node["relations_to"])
+                for target in relations.keys() - kept:
+                    del relations[target]
+                nodes[name] = {"attributes": dict(node["attributes"]), "relations_to": relations}
+        return ProgramScene(nodes)
 
     # The programs of the paper's Fig. 3 use shorter names than its Listing 1.
     get_attrs = get_attributes
@@ -210,39 +207,37 @@ class ProgramScene:
 
     def describe(self, subgraph: ProgramScene) -> str:
         """A graph in words, such as "boy (state: sits); shirt (color: black); boy in shirt"."""
-        entities = [_describe(name, node) for name, node in subgraph._nodes.items()]
-        return "; ".join([*entities, *_relate(subgraph._nodes)])
+        entities = [_describe_entity(name, node) for name, node in subgraph._nodes.items()]
+        return "; ".join([*entities, *_describe_relations(subgraph._nodes)])
 
     def __repr__(self) -> str:
         return f"Scene({', '.join(self._nodes)})"
 
 
-def _copy(relations: Iterable[tuple[str, dict[str, list[str]]]]) -> Relations:
-    return {
-        other: {kind: list(texts) for kind, texts in kinds.items()} for other, kinds in relations
-    }
+def _copy_relations(relations: Relations) -> Relations:
+    copies: Relations = {}
+    for other, kinds in relations.items():
+        copies[other] = {kind: list(texts) for kind, texts in kinds.items()}
+    return copies
 
 
-def _describe(name: str, node: Node) -> str:
+def _describe_entity(name: str, node: Node) -> str:
     attributes = ", ".join(f"{kind}: {values}" for kind, values in node["attributes"].items())
     return f"{name} ({attributes})" if attributes else name
 
 
-def _relate(nodes: Nodes) -> list[str]:
-    return [
-        f"{source} {text} {target}"
-        for source, node in nodes.items()
-        for target, kinds in node["relations_to"].items()
-        for texts in kinds.values()
-        for text in texts
-    ]
+def _describe_relations(nodes: Nodes) -> Iterator[str]:
+    for source, node in nodes.items():
+        for target, kinds in node["relations_to"].items():
+            for text in chain.from_iterable(kinds.values()):
+                yield f"{source} {text} {target}"
 
 
-MOST_ITEMS = 200  # values that a program may return, including nested ones
-LONGEST_TEXT = 4000  # characters of all returned texts together
-DEEPEST = 4  # levels of lists in lists
-LARGEST = 10**15
-ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+MAX_VALUE_ITEMS = 200  # values that a program may return, including nested ones
+MAX_VALUE_CHARACTERS = 4000  # of all returned texts together
+MAX_VALUE_LEVELS = 4  # of lists in lists
+MAX_VALUE_NUMBER = 10**15
+MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Memory address in an object's default text; differs between runs."""
 
 
@@ -254,7 +249,7 @@ class _Texts(type):
 
     def __call__(cls, *values: Any, **others: Any) -> Any:
         text = str(*values, **others)
-        if not (values and isinstance(values[0], str)) and ADDRESS.search(text):
+        if not (values and isinstance(values[0], str)) and MEMORY_ADDRESS.search(text):
             raise ValueError("it makes an object a text")
         return text
 
@@ -268,38 +263,41 @@ class ProgramText(str, metaclass=_Texts):
     __slots__ = ()
 
 
-def plain(value: object) -> Value:
+def to_plain_data(value: object) -> Value:
     """Convert a program's value to plain data: sets to sorted lists, tuples to lists."""
-    return _plain(value, [MOST_ITEMS, LONGEST_TEXT], DEEPEST)
+    return _convert_value(value, [MAX_VALUE_ITEMS, MAX_VALUE_CHARACTERS], MAX_VALUE_LEVELS)
 
 
-def _plain(value: object, budget: list[int], depth: int) -> Value:
+def _convert_value(value: object, budget: list[int], depth: int) -> Value:
+    """Convert a value; ``budget`` has the items and characters, ``depth`` the levels still free."""
     budget[0] -= 1
-    budget[1] -= len(value) if isinstance(value, str) else 0
+    if isinstance(value, str):
+        budget[1] -= len(value)
     if min(*budget, depth) < 0:
         raise ValueError("it returned too much")
-    if type(value) not in PLAIN:  # a subclass could run code when read
+    if type(value) not in PLAIN_TYPES:  # a subclass could run code when read
         raise ValueError(f"it returned a value of type {type(value).__name__}")
     if isinstance(value, dict):
         if not all(type(key) is str for key in value):
             raise ValueError("it returned a dictionary whose keys are not texts")
         budget[0] += len(value)  # a key and its value are one item
         return {
-            str(_plain(key, budget, depth - 1)): _plain(each, budget, depth - 1)
+            str(_convert_value(key, budget, depth - 1)): _convert_value(each, budget, depth - 1)
             for key, each in value.items()
         }
-    if isinstance(value, set | frozenset):
-        return sorted((_plain(each, budget, depth - 1) for each in value), key=repr)
-    if isinstance(value, list | tuple):
-        return [_plain(each, budget, depth - 1) for each in value]
-    if isinstance(value, int | float) and not abs(value) <= LARGEST:  # also rejects NaN
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [_convert_value(each, budget, depth - 1) for each in value]
+        if isinstance(value, set | frozenset):
+            items.sort(key=repr)
+        return items
+    if isinstance(value, int | float) and not abs(value) <= MAX_VALUE_NUMBER:  # also rejects NaN
         raise ValueError("it returned too large a number")
     if isinstance(value, str):
         value.encode("utf-8")  # raises for lone surrogates
-        if ADDRESS.search(value):
+        if MEMORY_ADDRESS.search(value):
             raise ValueError("it returned an object as text")
     assert value is None or isinstance(value, str | int | float)
     return value
 
 
-PLAIN = (type(None), bool, int, float, str, list, tuple, set, frozenset, dict)
+PLAIN_TYPES = (type(None), bool, int, float, str, list, tuple, set, frozenset, dict)

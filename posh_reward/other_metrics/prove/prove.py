@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import fsum
 from os import PathLike
 from typing import Any, Literal, NamedTuple
@@ -15,23 +16,23 @@ from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes, sig
 from posh_reward.models import encoders
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import Asker
-from posh_reward.models.model import Model, distribution, model_of
+from posh_reward.models.model import Model, Prompt, distribution, model_of
 from posh_reward.models.prompt_images import MISSING, images_of
 from posh_reward.other_metrics.prove.tuples import (
-    EDITION,
+    WORDING_EDITION,
     Tuple,
-    graph_cell,
-    phrase,
-    prompt_of,
-    tuple_source,
-    tuples_of_graph,
-    verdicts_of,
-    without,
+    ask_verdicts,
+    build_prompt,
+    join_parts,
+    load_tuple_source,
+    read_graph_cell,
+    read_graph_tuples,
+    subtract_tuples,
 )
 from posh_reward.store import Store, open_store
 from posh_reward.types import Failure, PromptImage, Verdict
 
-LABELS = ("no", "yes")
+ENTAILMENT_LABELS = ("no", "yes")
 
 
 class Entailment:
@@ -47,28 +48,34 @@ class Entailment:
         self, statements: Sequence[tuple[str, PromptImage | Failure]]
     ) -> list[float | Failure]:
         """Probability that each statement is true of its image; failures of images are kept."""
-        prompts = [
-            prompt_of("entailment", {"statement": text}, (image,))
-            for text, image in statements
-            if isinstance(image, PromptImage)
-        ]
-        verdicts = iter(verdicts_of(self.asker, prompts, LABELS))
-        return [
-            image if isinstance(image, Failure) else _probability(next(verdicts))
-            for _, image in statements
-        ]
+        prompts: list[Prompt] = []
+        for text, image in statements:
+            if isinstance(image, PromptImage):
+                prompts.append(build_prompt("entailment", {"statement": text}, (image,)))
+        verdicts = iter(ask_verdicts(self.asker, prompts, ENTAILMENT_LABELS))
+        results: list[float | Failure] = []
+        for _, image in statements:
+            if isinstance(image, Failure):
+                results.append(image)
+            else:
+                results.append(_read_probability(next(verdicts)))
+        return results
 
 
-def _probability(verdict: Verdict) -> float | Failure:
+def _read_probability(verdict: Verdict) -> float | Failure:
     masses = distribution(verdict)
-    return masses if isinstance(masses, Failure) else masses[LABELS.index("yes")]
+    if isinstance(masses, Failure):
+        return masses
+    return masses[ENTAILMENT_LABELS.index("yes")]
 
 
-def entailment_of(
+def load_entailment(
     model: str | Mapping[str, Any] | Model | None, store: Store | None
 ) -> Entailment | None:
     """Make the judge for a model; None without a model."""
-    return None if model is None else Entailment(Asker(model_of(model, sees=True), store))
+    if model is None:
+        return None
+    return Entailment(Asker(model_of(model, sees=True), store))
 
 
 def read_inputs(
@@ -85,7 +92,7 @@ def read_inputs(
     return lists
 
 
-def statement(parts: Tuple) -> str:
+def state_tuple(parts: Tuple) -> str:
     if len(parts) == 1:
         return f'the image shows "{parts[0]}"'
     if len(parts) == 2:
@@ -147,7 +154,8 @@ class ProveScores:
         return (self.helpfulness + self.truthfulness) / 2
 
 
-ROUNDING = 1e-9  # tolerance for the cosine of equal tuples
+COSINE_TOLERANCE = 1e-9
+"""By which rounding may put the cosine of equal tuples below 1."""
 
 
 class Closest(NamedTuple):
@@ -158,35 +166,36 @@ class Closest(NamedTuple):
     """At most 1."""
 
 
-class Likeness:
-    """Similarities among tuples; each is encoded once."""
+class TupleSimilarity:
+    """Cosine similarities of tuples' vectors; each tuple is encoded once."""
 
     def __init__(self, encoder: encoders.Encoder, tuples: Iterable[Tuple]) -> None:
-        texts = list(dict.fromkeys(map(phrase, tuples)))
+        texts = list(dict.fromkeys(map(join_parts, tuples)))
         self._row = {text: row for row, text in enumerate(texts)}
         self._vectors = encoders.unit_vectors(encoder, texts)
 
-    def closest(self, tuples: Sequence[Tuple], among: Sequence[Tuple]) -> list[Closest | None]:
+    def find_closest(self, tuples: Sequence[Tuple], among: Sequence[Tuple]) -> list[Closest | None]:
         """Most similar of ``among`` for each tuple; None if ``among`` is empty."""
         if not tuples or not among:
             return [None] * len(tuples)
-        alike = self._of(tuples) @ self._of(among).T
+        alike = self._select_vectors(tuples) @ self._select_vectors(among).T
         # Without this, rounding would make equal tuples differ, and the image be judged for them.
-        alike = np.where(alike > 1 - ROUNDING, 1.0, alike)
+        alike = np.where(alike > 1 - COSINE_TOLERANCE, 1.0, alike)
         places = alike.argmax(axis=1)
         return [
             Closest(among[place], float(row[place]))
             for row, place in zip(alike, places, strict=True)
         ]
 
-    def _of(self, tuples: Sequence[Tuple]) -> encoders.Floats:
-        rows: encoders.Floats = self._vectors[[self._row[phrase(each)] for each in tuples]]
-        return rows
+    def _select_vectors(self, tuples: Sequence[Tuple]) -> encoders.Floats:
+        rows = [self._row[join_parts(each)] for each in tuples]
+        vectors: encoders.Floats = self._vectors[rows]
+        return vectors
 
 
-Read = tuple[Tuple, ...] | Failure  # the tuples of a text
+ReadTuples = tuple[Tuple, ...] | Failure  # the tuples of a text
 
-NOTHING_NEW = Failure("text", "the answer says nothing that the question does not")
+NO_NEW_ANSWER = Failure("text", "the answer says nothing that the question does not")
 NO_CLAIM = Failure("text", "the response makes no claim")
 NO_WITNESS = Failure("text", "there is no caption to compare the response with")
 
@@ -195,44 +204,49 @@ NO_WITNESS = Failure("text", "there is no caption to compare the response with")
 class ResponseItem:
     """One response and the texts and image that it is compared with."""
 
-    response: Read
-    answer: Read
-    question: Read
-    caption: Read
+    response: ReadTuples
+    answer: ReadTuples
+    question: ReadTuples
+    caption: ReadTuples
     image: PromptImage | Failure | None
     """None without an entailment judge."""
 
-    def tuples(self) -> list[Tuple]:
+    def list_tuples(self) -> list[Tuple]:
         texts = (self.response, self.answer, self.question, self.caption)
-        return [each for read in texts for each in _of(read)]
+        return list(chain.from_iterable(map(_tuples_or_none, texts)))
 
 
-def _of(read: Read) -> tuple[Tuple, ...]:
-    return () if isinstance(read, Failure) else read
+def _tuples_or_none(read: ReadTuples) -> tuple[Tuple, ...]:
+    if isinstance(read, Failure):
+        return ()
+    return read
 
 
-def answer_tuples_of(item: ResponseItem, likeness: Likeness) -> tuple[AnswerTuple, ...]:
+def score_answer_tuples(item: ResponseItem, similarity: TupleSimilarity) -> tuple[AnswerTuple, ...]:
     """Tuples of g(A) - g(Q), each with the closest tuple of the response (eq. 1)."""
-    new = without(_of(item.answer), _of(item.question))
-    return tuple(
-        AnswerTuple(each, nearest.similarity, nearest.tuple)
-        if nearest
-        else AnswerTuple(each, 0.0, None)
-        for each, nearest in zip(new, likeness.closest(new, _of(item.response)), strict=True)
-    )
+    new = subtract_tuples(_tuples_or_none(item.answer), _tuples_or_none(item.question))
+    closest = similarity.find_closest(new, _tuples_or_none(item.response))
+    answer_tuples: list[AnswerTuple] = []
+    for each, nearest in zip(new, closest, strict=True):
+        if nearest:
+            answer_tuples.append(AnswerTuple(each, nearest.similarity, nearest.tuple))
+        else:
+            answer_tuples.append(AnswerTuple(each, 0.0, None))
+    return tuple(answer_tuples)
 
 
-def claims_of(item: ResponseItem, likeness: Likeness) -> tuple[ResponseClaim, ...]:
+def score_claims(item: ResponseItem, similarity: TupleSimilarity) -> tuple[ResponseClaim, ...]:
     """Tuples of the response, each with the closest tuple of the caption (eq. 2)."""
-    response_tuples = _of(item.response)
-    return tuple(
-        ResponseClaim(each, nearest.similarity, "caption", nearest.tuple, nearest.similarity)
-        if nearest
-        else ResponseClaim(each, None, None, None, None)
-        for each, nearest in zip(
-            response_tuples, likeness.closest(response_tuples, _of(item.caption)), strict=True
-        )
-    )
+    response_tuples = _tuples_or_none(item.response)
+    closest = similarity.find_closest(response_tuples, _tuples_or_none(item.caption))
+    claims: list[ResponseClaim] = []
+    for each, nearest in zip(response_tuples, closest, strict=True):
+        if nearest:
+            score = nearest.similarity
+            claims.append(ResponseClaim(each, score, "caption", nearest.tuple, score))
+        else:
+            claims.append(ResponseClaim(each, None, None, None, None))
+    return tuple(claims)
 
 
 def needs_image(claim: ResponseClaim) -> bool:
@@ -240,7 +254,7 @@ def needs_image(claim: ResponseClaim) -> bool:
     return claim.caption is None or claim.caption < 1
 
 
-def with_image(claim: ResponseClaim, probability: float | Failure) -> ResponseClaim:
+def add_image(claim: ResponseClaim, probability: float | Failure) -> ResponseClaim:
     """Add the probability that the image shows a claim, or the failure to judge it."""
     if isinstance(probability, Failure):  # the caption's similarity is only a lower bound
         return replace(claim, score=None, witness=None, failure=probability)
@@ -249,19 +263,23 @@ def with_image(claim: ResponseClaim, probability: float | Failure) -> ResponseCl
     return replace(claim, score=probability, witness="image", image=probability)
 
 
-def scores_of(
+def build_scores(
     item: ResponseItem,
     answer_tuples: Sequence[AnswerTuple],
     claims: Sequence[ResponseClaim],
     signature: str,
 ) -> ProveScores:
     """Both means, and the first reason for a missing one."""
-    unhelpful, untrue = why_no_helpfulness(item, answer_tuples), why_no_truthfulness(item, claims)
+    unhelpful = explain_no_helpfulness(item, answer_tuples)
+    untrue = explain_no_truthfulness(item, claims)
+    helpfulness, truthfulness = None, None
+    if not unhelpful:
+        helpfulness = fsum(each.score for each in answer_tuples) / len(answer_tuples)
+    if not untrue:
+        truthfulness = fsum(each.score or 0 for each in claims) / len(claims)
     return ProveScores(
-        helpfulness=None
-        if unhelpful
-        else fsum(each.score for each in answer_tuples) / len(answer_tuples),
-        truthfulness=None if untrue else fsum(each.score or 0 for each in claims) / len(claims),
+        helpfulness,
+        truthfulness,
         signature=signature,
         answer_tuples=tuple(answer_tuples),
         claims=tuple(claims),
@@ -269,15 +287,19 @@ def scores_of(
     )
 
 
-def why_no_helpfulness(item: ResponseItem, answer_tuples: Sequence[AnswerTuple]) -> Failure | None:
+def explain_no_helpfulness(
+    item: ResponseItem, answer_tuples: Sequence[AnswerTuple]
+) -> Failure | None:
     """Explain why eq. 1 has no value; None if it has one, such as 0 for an empty response."""
     for read in (item.response, item.answer, item.question):
         if isinstance(read, Failure):
             return read
-    return None if answer_tuples else NOTHING_NEW
+    if not answer_tuples:
+        return NO_NEW_ANSWER
+    return None
 
 
-def why_no_truthfulness(item: ResponseItem, claims: Sequence[ResponseClaim]) -> Failure | None:
+def explain_no_truthfulness(item: ResponseItem, claims: Sequence[ResponseClaim]) -> Failure | None:
     """Explain why eq. 2 has no value, as for an empty response; None if it has one."""
     for read in (item.response, item.caption):
         if isinstance(read, Failure):
@@ -289,7 +311,7 @@ def why_no_truthfulness(item: ResponseItem, claims: Sequence[ResponseClaim]) -> 
     return next((claim.failure for claim in claims if claim.failure), None)
 
 
-TEXTS = ("response", "answer", "question", "caption")
+TEXT_NAMES = ("response", "answer", "question", "caption")
 
 
 class Prove:
@@ -329,8 +351,8 @@ class Prove:
         self.store = open_store(store)
         self.encoder = encoders.load_encoder(encoder)
         self.encoder_name = encoders.name_of(encoder)
-        self.tuples = tuple_source(tuples, parser, self.store)
-        self.entailment = entailment_of(entailment, self.store)
+        self.tuples = load_tuple_source(tuples, parser, self.store)
+        self.entailment = load_entailment(entailment, self.store)
         self._items_at_once = items_at_once
 
     @property
@@ -339,13 +361,17 @@ class Prove:
         return self.signature_for(())
 
     def signature_for(self, graphs: Iterable[str]) -> str:
-        """Signature of scores in which the named ``TEXTS`` had their own graphs."""
+        """Signature of scores in which the named ``TEXT_NAMES`` had their own graphs."""
         fields = {"encoder": self.encoder_name, **self.tuples.fields, "entailment": "none"}
         if texts := ",".join(sorted(graphs)):
             fields["graphs"] = texts
         if self.entailment is not None:
             judge = self.entailment.asker.model.name
-            fields |= {"entailment": judge, "wording": EDITION, "replies": str(REPLY_VERSION)}
+            fields |= {
+                "entailment": judge,
+                "wording": WORDING_EDITION,
+                "replies": str(REPLY_VERSION),
+            }
         return signature(self.name, fields)
 
     def score(
@@ -377,79 +403,76 @@ class Prove:
             ValueError: the encoder returned something other than vectors.
         """
         graphs = graphs or {}
-        if unknown := sorted(set(graphs) - set(TEXTS)):
-            raise InputError(f"graphs has {unknown[0]!r}: choose among {', '.join(TEXTS)}")
+        if unknown := sorted(set(graphs) - set(TEXT_NAMES)):
+            raise InputError(f"graphs has {unknown[0]!r}: choose among {', '.join(TEXT_NAMES)}")
         lists = read_inputs(
             self.entailment, images, responses=responses, answers=answers, questions=questions,
             captions=captions, **{f"graphs of {name}": each for name, each in graphs.items()},
         )  # fmt: skip
-        columns = dict(zip(TEXTS, lists, strict=False))
-        graphs = dict(zip(graphs, lists[len(TEXTS) :], strict=True))
+        columns = dict(zip(TEXT_NAMES, lists, strict=False))
+        graphs = dict(zip(graphs, lists[len(TEXT_NAMES) :], strict=True))
         signature = self.signature_for(graphs)
         scores: list[ProveScores] = []
         for start in range(0, len(lists[0]), self._items_at_once):
             part = slice(start, start + self._items_at_once)
-            read = self._read(
-                {name: texts[part] for name, texts in columns.items()},
-                {name: cells[part] for name, cells in graphs.items()},
-            )
+            own_columns = {name: texts[part] for name, texts in columns.items()}
+            own_graphs = {name: cells[part] for name, cells in graphs.items()}
+            read = self._read_tuples(own_columns, own_graphs)
             prompt_images = [None] * len(read[0]) if images is None else images_of(images[part])
-            scores += self._score_items(
-                [ResponseItem(*each) for each in zip(*read, prompt_images, strict=True)], signature
-            )
+            items = [ResponseItem(*each) for each in zip(*read, prompt_images, strict=True)]
+            scores += self._score_items(items, signature)
         return scores
 
-    def _read(
+    def _read_tuples(
         self, columns: Mapping[str, Sequence[object]], graphs: Mapping[str, Sequence[object]]
-    ) -> list[list[Read]]:
-        cells = [(name, text) for name, texts in columns.items() for text in texts]
-        own = [
-            graph_cell(cell)
-            for name, texts in columns.items()
-            for cell in graphs.get(name, [None] * len(texts))
-        ]
-        contents = [
-            "" if name == "caption" and text is None else text
-            for (name, text), graph in zip(cells, own, strict=True)
-            if graph is None
-        ]
+    ) -> list[list[ReadTuples]]:
+        own: dict[str, list[object]] = {}
+        parsed: list[object] = []
+        for name, texts in columns.items():
+            own[name] = list(map(read_graph_cell, graphs.get(name, [None] * len(texts))))
+            for text, graph in zip(texts, own[name], strict=True):
+                if graph is None:
+                    parsed.append("" if name == "caption" and text is None else text)
         # One call for all texts of all columns: a model as reader gets one batch.
-        read = iter(self.tuples.read(contents))
-        readings = iter(next(read) if graph is None else tuples_of_graph(graph) for graph in own)
-        return [
-            [_name_text(name, next(readings)) for _ in texts] for name, texts in columns.items()
-        ]
+        read = iter(self.tuples.read(parsed))
+        columns_read: list[list[ReadTuples]] = []
+        for name, cells in own.items():
+            column: list[ReadTuples] = []
+            for graph in cells:
+                tuples = next(read) if graph is None else read_graph_tuples(graph)
+                if isinstance(tuples, Failure):
+                    tuples = tuples.about(f"the {name}")
+                column.append(tuples)
+            columns_read.append(column)
+        return columns_read
 
     def _score_items(self, items: Sequence[ResponseItem], signature: str) -> list[ProveScores]:
-        likeness = Likeness(self.encoder, (each for item in items for each in item.tuples()))
-        claims = [claims_of(item, likeness) for item in items]
+        tuples = chain.from_iterable(item.list_tuples() for item in items)
+        similarity = TupleSimilarity(self.encoder, tuples)
+        claims = [score_claims(item, similarity) for item in items]
         if self.entailment is not None:
             claims = _judge_images(self.entailment, items, claims)
-        return [
-            scores_of(item, answer_tuples_of(item, likeness), item_claims, signature)
-            for item, item_claims in zip(items, claims, strict=True)
-        ]
-
-
-def _name_text(name: str, read: Read) -> Read:
-    return read.about(f"the {name}") if isinstance(read, Failure) else read
+        scores: list[ProveScores] = []
+        for item, item_claims in zip(items, claims, strict=True):
+            answer_tuples = score_answer_tuples(item, similarity)
+            scores.append(build_scores(item, answer_tuples, item_claims, signature))
+        return scores
 
 
 def _judge_images(
     entailment: Entailment, items: Sequence[ResponseItem], claims: Sequence[Sequence[ResponseClaim]]
 ) -> list[tuple[ResponseClaim, ...]]:
     """Judge by the image each claim that the caption does not fully support."""
-    statements = [
-        (statement(claim.tuple), item.image or MISSING)
-        for item, item_claims in zip(items, claims, strict=True)
-        for claim in item_claims
-        if needs_image(claim)
-    ]
+    statements: list[tuple[str, PromptImage | Failure]] = []
+    for item, item_claims in zip(items, claims, strict=True):
+        for claim in filter(needs_image, item_claims):
+            statements.append((state_tuple(claim.tuple), item.image or MISSING))
     results = iter(entailment.probabilities(statements))
-    return [
-        tuple(
-            with_image(claim, next(results)) if needs_image(claim) else claim
-            for claim in item_claims
-        )
-        for item_claims in claims
-    ]
+    judged: list[tuple[ResponseClaim, ...]] = []
+    for item_claims in claims:
+        own = list(item_claims)
+        for place, claim in enumerate(item_claims):
+            if needs_image(claim):
+                own[place] = add_image(claim, next(results))
+        judged.append(tuple(own))
+    return judged

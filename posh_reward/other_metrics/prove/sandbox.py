@@ -11,26 +11,32 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.other_metrics.prove.program_language import Nodes, Value, plain, refusal
+from posh_reward.other_metrics.prove.program_language import (
+    Nodes,
+    Value,
+    describe_violation,
+    to_plain_data,
+)
 from posh_reward.process import ChildFailureError, ChildProcess
 from posh_reward.process.python import python_code
 from posh_reward.types import Failure
 
 logger = logging.getLogger(__name__)
 
-ROOT = Path(__file__).resolve().parents[3]  # the folder that posh_reward is in
-BOOT = (
+IMPORT_FOLDER = Path(__file__).resolve().parents[3]  # the folder that posh_reward is in
+WORKER_CODE = (
     "sys.path.insert(0, sys.argv.pop(1)); "
     "from posh_reward.other_metrics.prove.program_worker import main; main()"
 )
-START_SECONDS = 60.0
-PATIENCE = 5  # wall-clock seconds per second of processor time, for busy machines
+WORKER_START_SECONDS = 60.0
+WALL_SECONDS_PER_CPU_SECOND = 5  # for busy machines
 SLACK_SECONDS = 30.0  # grace beyond that, after which the worker is killed
-ATTEMPTS = 2  # the worker may die through no fault of the program, such as by the OOM killer
-BUDGET = 2.5
+MAX_ATTEMPTS_PER_PROGRAM = 2
+"""The worker may die through no fault of the program, such as by the OOM killer."""
+PROGRAM_TIMES_PER_REPLY = 2.5
 """Time for all programs of a reply, in units of that for one: three endless programs use it up."""
 UNRUN = Failure("engine", "the programs before it used up the processor time of the reply")
-MEGABYTE = 1 << 20
+BYTES_PER_MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,45 +62,48 @@ class Sandbox:
         if megabytes < 64:
             raise InputError(f"megabytes is {megabytes}: use 64 or more")
         self._seconds, self._megabytes = seconds, megabytes
-        self._forget()
+        self._reset()
 
     @property
     def budget(self) -> float:
         """Processor time for all programs of one reply, in seconds."""
-        return BUDGET * self._seconds
+        return PROGRAM_TIMES_PER_REPLY * self._seconds
 
     def run(self, program: str, nodes: Nodes) -> ProgramResult | Failure:
-        """Value of one program over a scene, or a failure."""
+        """Return the value of one program over a scene, or a failure."""
         with self._lock:
-            for _ in range(ATTEMPTS):
+            for _ in range(MAX_ATTEMPTS_PER_PROGRAM):
                 try:
-                    return self._run(program, nodes)
+                    return self._ask_worker(program, nodes)
                 except ChildFailureError as error:
                     logger.warning("the process that runs programs failed: %s", error)
-                    self._stop()
+                    self._stop_worker()
                     self.spent += self._seconds
                     failure = Failure("engine", f"the process that runs programs {error.reason}")
         return failure
 
     def close(self) -> None:
         with self._lock:
-            self._stop()
+            self._stop_worker()
 
-    def _run(self, program: str, nodes: Nodes) -> ProgramResult | Failure:
-        worker = self._running()
+    def _ask_worker(self, program: str, nodes: Nodes) -> ProgramResult | Failure:
+        worker = self._start_worker()
         self._requests += 1
         request = {"id": self._requests, "program": program, "nodes": nodes}
-        reply = worker.ask(request, self._seconds * PATIENCE + SLACK_SECONDS)
+        reply = worker.ask(request, self._seconds * WALL_SECONDS_PER_CPU_SECOND + SLACK_SECONDS)
         self.spent += reply["seconds"]
-        return _read(reply)
+        return _read_reply(reply)
 
-    def _running(self) -> ChildProcess:
+    def _start_worker(self) -> ChildProcess:
         if self._worker is None or self._worker.owner != os.getpid():
-            bounds = ["--seconds", str(self._seconds), "--bytes", str(self._megabytes * MEGABYTE)]
-            bounds += ["--patience", str(PATIENCE)]
-            command = python_code(BOOT, str(ROOT), *bounds, flags=("-s", "-S"))
+            bounds = [
+                f"--seconds={self._seconds}",
+                f"--bytes={self._megabytes * BYTES_PER_MEGABYTE}",
+                f"--patience={WALL_SECONDS_PER_CPU_SECOND}",
+            ]
+            command = python_code(WORKER_CODE, str(IMPORT_FOLDER), *bounds, flags=("-s", "-S"))
             self._worker = ChildProcess(command, _environment())
-            ready = self._worker.receive(START_SECONDS)
+            ready = self._worker.receive(WORKER_START_SECONDS)
             if not ready.get("sealed"):
                 logger.warning(
                     "this system cannot block system calls of programs: only their language, "
@@ -102,12 +111,12 @@ class Sandbox:
                 )
         return self._worker
 
-    def _stop(self) -> None:
+    def _stop_worker(self) -> None:
         if self._worker is not None:
             self._worker.stop()
             self._worker = None
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._worker = None
         self._requests = 0
@@ -118,13 +127,13 @@ class Sandbox:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._forget()
+        self._reset()
 
 
 def run_programs(
     sandbox: Sandbox, programs: Sequence[str], nodes: Nodes
 ) -> list[ProgramResult | Failure]:
-    """Value of each program over one scene, in order.
+    """Return the value of each program over one scene, in order.
 
     A program that uses a forbidden construct is not run: its failure has the kind "reply". One that
     fails or exceeds its limits has the kind "error". Once ``sandbox.budget`` is used up, the rest
@@ -133,18 +142,20 @@ def run_programs(
     end = sandbox.spent + sandbox.budget
     results: list[ProgramResult | Failure] = []
     for program in programs:
-        if why := refusal(program):
+        if why := describe_violation(program):
             results.append(Failure("reply", f"the program is not run: {why}"))
+        elif sandbox.spent < end:
+            results.append(sandbox.run(program, nodes))
         else:
-            results.append(sandbox.run(program, nodes) if sandbox.spent < end else UNRUN)
+            results.append(UNRUN)
     return results
 
 
-def _read(reply: dict[str, Any]) -> ProgramResult | Failure:
+def _read_reply(reply: dict[str, Any]) -> ProgramResult | Failure:
     if "error" in reply:
         return Failure("error", f"the program failed: {reply['error']}")
     try:
-        return ProgramResult(plain(reply.get("value")))
+        return ProgramResult(to_plain_data(reply.get("value")))
     except ValueError as error:
         return Failure("error", f"the program failed: {error}")
 

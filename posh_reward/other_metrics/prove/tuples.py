@@ -28,28 +28,30 @@ from posh_reward.types import (
     is_missing,
 )
 
-EDITION = "1"  # of the wording, in signatures: raise it with any change of a prompt
-SPLIT = "---\n"  # ends the prefix that many prompts share
+WORDING_EDITION = "1"  # of the wording, in signatures: raise it with any change of a prompt
+PREFIX_END = "---\n"  # ends the prefix that many prompts share
 
 
-def prompt_of(name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()) -> Prompt:
-    prefix, _, suffix = wording("other_metrics/prove", name).strip().rpartition(SPLIT)
+def build_prompt(
+    name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()
+) -> Prompt:
+    prefix, _, suffix = wording("other_metrics/prove", name).strip().rpartition(PREFIX_END)
     return Prompt(fill(prefix, values), fill(suffix, values), images)
 
 
-def replies_of(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+def ask_replies(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
     with asker.awake(prompts):
         return asker.write(prompts, max_tokens)
 
 
-def verdicts_of(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+def ask_verdicts(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
     with asker.awake(prompts):
         return asker.choose(prompts, labels)
 
 
 Tuple = tuple[str, ...]
 """(entity), (entity, attribute) or (entity, relation, entity) (paper, section 3.1)."""
-KINDS = {
+WORDS_BY_KIND = {
     "color": "red blue green yellow white black brown gray grey orange purple pink gold golden "
     "silver beige tan turquoise teal violet crimson scarlet maroon navy ivory cream olive ochre "
     "mustard azure lavender magenta cyan peach amber bronze copper auburn blond blonde colorful "
@@ -64,20 +66,20 @@ KINDS = {
     "spherical conical cylindrical",
 }
 """Kind -> words."""
-OTHER = "state"
-_KIND_OF = {word: kind for kind, words in KINDS.items() for word in words.split()}
+OTHER_KIND = "state"
+_KIND_BY_WORD = {word: kind for kind, words in WORDS_BY_KIND.items() for word in words.split()}
 
 
-def kind_of(attribute: str) -> str:
-    """Kind of an attribute, by its last known word: "mustard-yellow" is a color."""
+def find_attribute_kind(attribute: str) -> str:
+    """Find the kind of an attribute, by its last known word: "mustard-yellow" is a color."""
     words = re.findall(r"\w+", attribute.casefold())
-    kinds = [_KIND_OF[word] for word in words if word in _KIND_OF]
-    if any(word.isdecimal() for word in words):
-        kinds.append("count")
-    return kinds[-1] if kinds else OTHER
+    if any(map(str.isdecimal, words)):
+        return "count"
+    kinds = [_KIND_BY_WORD[word] for word in words if word in _KIND_BY_WORD]
+    return kinds[-1] if kinds else OTHER_KIND
 
 
-SPATIAL = frozenset(
+SPATIAL_WORDS = frozenset(
     "in on at by near next beside behind before above below under over inside outside around "
     "between among against along across through to toward towards with from of off left right "
     "front part".split()
@@ -85,33 +87,38 @@ SPATIAL = frozenset(
 """First words of relations of place or belonging."""
 
 
-def nodes_of(tuples: Iterable[Tuple]) -> Nodes:
+def build_nodes(tuples: Iterable[Tuple]) -> Nodes:
     """Group tuples into a graph: attributes by kind, relations by target and kind."""
     nodes: Nodes = {}
     for parts in tuples:
-        source = _node(nodes, parts[0])
+        source = _add_node(nodes, parts[0])
         if len(parts) == 2:
-            kind, attributes = kind_of(parts[1]), source["attributes"]
-            attributes[kind] = f"{attributes[kind]}, {parts[1]}" if kind in attributes else parts[1]
+            kind, attributes = find_attribute_kind(parts[1]), source["attributes"]
+            earlier = f"{attributes[kind]}, " if kind in attributes else ""
+            attributes[kind] = earlier + parts[1]
         elif len(parts) == 3:
-            _node(nodes, parts[2])
+            _add_node(nodes, parts[2])
             kinds = source["relations_to"].setdefault(parts[2], {})
-            kinds.setdefault(relation_kind(parts[1]), []).append(parts[1])
+            kinds.setdefault(find_relation_kind(parts[1]), []).append(parts[1])
     return nodes
 
 
-def relation_kind(relation: str) -> str:
-    """Kind of a relation: "spatial" for "in front of", "action" for "holds"."""
+def find_relation_kind(relation: str) -> str:
+    """Find the kind of a relation: "spatial" for "in front of", "action" for "holds"."""
     words = relation.casefold().split()
-    return "spatial" if words and words[0] in SPATIAL else "action"
+    if words and words[0] in SPATIAL_WORDS:
+        return "spatial"
+    return "action"
 
 
-def _node(nodes: Nodes, name: str) -> Node:
+def _add_node(nodes: Nodes, name: str) -> Node:
     return nodes.setdefault(name, {"attributes": {}, "relations_to": {}})
 
 
-def _join(values: object) -> object:
-    return ", ".join(values) if isinstance(values, list) and all(map(_is_text, values)) else values
+def _join_values(values: object) -> object:
+    if isinstance(values, list) and all(map(_is_text, values)):
+        return ", ".join(values)
+    return values
 
 
 def _is_text(value: object) -> bool:
@@ -121,13 +128,13 @@ def _is_text(value: object) -> bool:
 class GraphNode(BaseModel):
     """An entity of a graph from a file, as in the paper's Listing 1."""
 
-    attributes: dict[str, Annotated[StrictStr, BeforeValidator(_join)]] = {}
+    attributes: dict[str, Annotated[StrictStr, BeforeValidator(_join_values)]] = {}
     """Kind -> values, comma-separated or as a list."""
     relations_to: dict[str, dict[str, list[StrictStr]]] = {}
 
 
 _GRAPH = TypeAdapter(dict[str, GraphNode])
-NO_GRAPH = "is neither entities with attributes and relations_to nor a list of tuples"
+NOT_A_GRAPH = "is neither entities with attributes and relations_to nor a list of tuples"
 
 
 def read_graph(cell: object) -> Nodes | Failure:
@@ -135,20 +142,19 @@ def read_graph(cell: object) -> Nodes | Failure:
     try:
         content = json.loads(cell) if isinstance(cell, str) else cell
         if isinstance(content, list) and all(map(_is_tuple, content)):
-            return nodes_of(map(tuple, content))
+            return build_nodes(map(tuple, content))
         graph = _GRAPH.validate_python(content)
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
-        return Failure("text", f"{NO_GRAPH}{place and f' (at {place[:60]})'}")
+        return Failure("text", f"{NOT_A_GRAPH}{place and f' (at {place[:60]})'}")
     except (ValueError, RecursionError):
         return Failure("text", "is not JSON")
-    nodes: Nodes = {
-        name: {"attributes": node.attributes, "relations_to": node.relations_to}
-        for name, node in graph.items()
-    }
-    for node in list(nodes.values()):
-        for target in node["relations_to"]:
-            _node(nodes, target)  # as in a directed graph, each target is a node
+    nodes: Nodes = {}
+    for name, node in graph.items():
+        nodes[name] = {"attributes": node.attributes, "relations_to": node.relations_to}
+    for node in graph.values():
+        for target in node.relations_to:
+            _add_node(nodes, target)  # as in a directed graph, each target is a node
     return nodes
 
 
@@ -156,28 +162,23 @@ def _is_tuple(row: object) -> bool:
     return isinstance(row, list | tuple) and 1 <= len(row) <= 3 and all(map(_is_text, row))
 
 
-def tuples_in(nodes: Nodes) -> tuple[Tuple, ...]:
-    """Entities, attributes and relations of a graph; inverse of ``nodes_of`` except for order."""
-    attributes = [
-        (name, value.strip())
-        for name, node in nodes.items()
-        for values in node["attributes"].values()
-        for value in values.split(",")
-        if value.strip()
-    ]
-    relations = [
-        (name, relation, target)
-        for name, node in nodes.items()
-        for target, kinds in node["relations_to"].items()
-        for texts in kinds.values()
-        for relation in texts
-    ]
-    return (*((name,) for name in nodes), *attributes, *relations)
+def list_node_tuples(nodes: Nodes) -> tuple[Tuple, ...]:
+    """Entities, attributes and relations of a graph: ``build_nodes`` undone, but for the order."""
+    attributes: list[Tuple] = []
+    relations: list[Tuple] = []
+    for name, node in nodes.items():
+        for value in ",".join(node["attributes"].values()).split(","):
+            if value.strip():
+                attributes.append((name, value.strip()))
+        for target, kinds in node["relations_to"].items():
+            for relation in chain.from_iterable(kinds.values()):
+                relations.append((name, relation, target))
+    return (*zip(nodes), *attributes, *relations)
 
 
-LONGEST_REPLY = 2048  # tokens of a model's tuples
-MOST_TUPLES = 300  # per text; in a longer list the model repeats itself
-LONGEST_PART = 200  # characters
+MAX_REPLY_TOKENS = 2048
+MAX_TUPLES_PER_TEXT = 300  # in a longer list the model repeats itself
+MAX_PART_CHARACTERS = 200
 
 
 class TupleSource(Protocol):
@@ -217,45 +218,57 @@ class GraphTuples:
         }
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
-        return [
-            read if isinstance(read, Failure) else distinct(_tuples(read))
-            for read in self.reader.read(texts, keep=True)
-        ]
+        results: list[tuple[Tuple, ...] | Failure] = []
+        for read in self.reader.read(texts, keep=True):
+            if isinstance(read, Failure):
+                results.append(read)
+            else:
+                results.append(drop_repeats(_list_tuples(read)))
+        return results
 
     def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
         """Scene graph of each text; entities with the same name are numbered."""
-        return [
-            read
-            if isinstance(read, Failure)
-            else nodes_of(graph_tuples(read.graph, unique_names(read.graph)))
-            for read in self.reader.read(texts, keep=True)
-        ]
+        scenes: list[Nodes | Failure] = []
+        for read in self.reader.read(texts, keep=True):
+            if isinstance(read, Failure):
+                scenes.append(read)
+            else:
+                names = make_unique_names(read.graph)
+                scenes.append(build_nodes(list_graph_tuples(read.graph, names)))
+        return scenes
 
 
-def _tuples(description: Description) -> list[Tuple]:
+def _list_tuples(description: Description) -> list[Tuple]:
     graph = description.graph
-    candidates = graph_tuples(graph, [entity.head for entity in graph.entities])
+    tuples = list_graph_tuples(graph, [entity.head for entity in graph.entities])
     words = description.text.strip(" .!?,;:\"'\n\t")
-    return candidates or ([(words,)] if words else [])
+    if not tuples and words:
+        return [(words,)]
+    return tuples
 
 
-def graph_tuples(graph: SceneGraph, names: Sequence[str]) -> list[Tuple]:
+def list_graph_tuples(graph: SceneGraph, names: Sequence[str]) -> list[Tuple]:
     """Tuples of a graph's entities, attributes and relations; ``names`` has one per entity."""
-    places = [i for i, entity in enumerate(graph.entities) if not entity.flagged]
-    return [
-        *((names[i],) for i in places),
-        *((names[i], each.text) for i in places for each in graph.entities[i].attributes),
-        *((names[r.subject], r.text, names[r.object]) for r in graph.relations),
-    ]
+    entities: list[Tuple] = []
+    attributes: list[Tuple] = []
+    for name, entity in zip(names, graph.entities, strict=True):
+        if not entity.flagged:
+            entities.append((name,))
+            attributes += [(name, each.text) for each in entity.attributes]
+    relations = [(names[each.subject], each.text, names[each.object]) for each in graph.relations]
+    return [*entities, *attributes, *relations]
 
 
-def unique_names(graph: SceneGraph) -> list[str]:
-    """Unique names for a graph's entities: "man", "man 2"."""
+def make_unique_names(graph: SceneGraph) -> list[str]:
+    """Make unique names for a graph's entities: "man", "man 2"."""
     names: list[str] = []
+    taken: set[str] = set()
     for entity in graph.entities:
-        earlier = {name.casefold() for name in names}
-        numbered = chain([entity.head], (f"{entity.head} {number}" for number in count(2)))
-        names.append(next(name for name in numbered if name.casefold() not in earlier))
+        name, numbers = entity.head, count(2)
+        while name.casefold() in taken:
+            name = f"{entity.head} {next(numbers)}"
+        names.append(name)
+        taken.add(name.casefold())
     return names
 
 
@@ -267,31 +280,37 @@ class ModelTuples:
 
     @property
     def fields(self) -> dict[str, str]:
-        return {"tuples": self.asker.model.name, "wording": EDITION, "replies": str(REPLY_VERSION)}
+        return {
+            "tuples": self.asker.model.name,
+            "wording": WORDING_EDITION,
+            "replies": str(REPLY_VERSION),
+        }
 
     def read(self, texts: Sequence[object]) -> list[tuple[Tuple, ...] | Failure]:
-        stripped = [stripped_text(text) for text in texts]
-        distinct_texts = [
-            text for text in dict.fromkeys(stripped) if isinstance(text, str) and text
-        ]
-        prompts = [prompt_of("tuples", {"text": text}) for text in distinct_texts]
-        replies = replies_of(self.asker, prompts, LONGEST_REPLY)
+        stripped = list(map(stripped_text, texts))
+        distinct = [text for text in dict.fromkeys(stripped) if isinstance(text, str) and text]
+        prompts = [build_prompt("tuples", {"text": text}) for text in distinct]
+        replies = ask_replies(self.asker, prompts, MAX_REPLY_TOKENS)
         by_text: dict[object, tuple[Tuple, ...] | Failure] = {"": ()}
-        for text, reply in zip(distinct_texts, replies, strict=True):
-            read = read_tuples(reply)
-            by_text[text] = (
-                replace(read, detail=f"has no tuples: {read}")
-                if isinstance(read, Failure)
-                else read
-            )
-        return [text if isinstance(text, Failure) else by_text[text] for text in stripped]
+        for text, reply in zip(distinct, replies, strict=True):
+            tuples = read_tuples(reply)
+            if isinstance(tuples, Failure):
+                tuples = replace(tuples, detail=f"has no tuples: {tuples}")
+            by_text[text] = tuples
+        results: list[tuple[Tuple, ...] | Failure] = []
+        for each in stripped:
+            results.append(each if isinstance(each, Failure) else by_text[each])
+        return results
 
     def scenes(self, texts: Sequence[object]) -> list[Nodes | Failure]:
         """Scene graph of each text's tuples; the model makes entity names unique."""
-        return [read if isinstance(read, Failure) else nodes_of(read) for read in self.read(texts)]
+        scenes: list[Nodes | Failure] = []
+        for read in self.read(texts):
+            scenes.append(read if isinstance(read, Failure) else build_nodes(read))
+        return scenes
 
 
-def tuple_source(
+def load_tuple_source(
     source: str | Mapping[str, Any] | Model, parser: str, store: Store | None
 ) -> TupleSource:
     """Select our scene graphs ("graph") or a model's tuples."""
@@ -300,30 +319,36 @@ def tuple_source(
     return ModelTuples(Asker(model_of(source), store))
 
 
-def scenes_of(
+def read_scenes(
     source: TupleSource, texts: Sequence[object], graphs: Sequence[object] | None
 ) -> list[Nodes | Failure]:
     """Scene graph of each text, or the file's graph in its place (``read_graph``)."""
-    cells = [None] * len(texts) if graphs is None else [graph_cell(each) for each in graphs]
-    read = iter(source.scenes([t for t, cell in zip(texts, cells, strict=True) if cell is None]))
-    return [next(read) if cell is None else named_graph(read_graph(cell)) for cell in cells]
+    cells = list(map(read_graph_cell, [None] * len(texts) if graphs is None else graphs))
+    unread = [text for text, cell in zip(texts, cells, strict=True) if cell is None]
+    read = iter(source.scenes(unread))
+    scenes: list[Nodes | Failure] = []
+    for cell in cells:
+        scenes.append(next(read) if cell is None else prefix_failure(read_graph(cell)))
+    return scenes
 
 
-def graph_cell(cell: object) -> object:
+def read_graph_cell(cell: object) -> object:
     """Graph in a table cell; None if it is empty."""
     return None if is_missing(cell) or cell == "" else cell
 
 
-def named_graph(graph: Nodes | Failure) -> Nodes | Failure:
-    """Prefix a failure so that its detail continues "the caption"."""
-    return (
-        replace(graph, detail=f"has a graph that {graph}") if isinstance(graph, Failure) else graph
-    )
+def prefix_failure(graph: Nodes | Failure) -> Nodes | Failure:
+    """Prefix a failure so that its detail continues "the caption"; a graph stays as it is."""
+    if isinstance(graph, Failure):
+        return replace(graph, detail=f"has a graph that {graph}")
+    return graph
 
 
-def tuples_of_graph(cell: object) -> tuple[Tuple, ...] | Failure:
-    graph = named_graph(read_graph(cell))
-    return graph if isinstance(graph, Failure) else distinct(tuples_in(graph))
+def read_graph_tuples(cell: object) -> tuple[Tuple, ...] | Failure:
+    graph = prefix_failure(read_graph(cell))
+    if isinstance(graph, Failure):
+        return graph
+    return drop_repeats(list_node_tuples(graph))
 
 
 def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:
@@ -337,38 +362,44 @@ def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:
         return Failure("reply", "the model's tuples are not a JSON list")
     if not isinstance(rows, list) or not all(map(_is_row, rows)):
         return Failure("reply", "the model's tuples are not lists of one to three texts")
-    if len(rows) > MOST_TUPLES:
-        return Failure("reply", f"the model gave more than {MOST_TUPLES} tuples")
-    return distinct(tuple(savable(part).strip() for part in row) for row in rows)
+    if len(rows) > MAX_TUPLES_PER_TEXT:
+        return Failure("reply", f"the model gave more than {MAX_TUPLES_PER_TEXT} tuples")
+    return drop_repeats(map(_read_row, rows))
+
+
+def _read_row(row: Sequence[str]) -> Tuple:
+    return tuple(savable(part).strip() for part in row)
 
 
 def _is_row(row: object) -> bool:
-    return (
-        isinstance(row, list)
-        and 1 <= len(row) <= 3
-        and all(isinstance(p, str) and savable(p).strip() and len(p) <= LONGEST_PART for p in row)
-    )
+    return isinstance(row, list) and 1 <= len(row) <= 3 and all(map(_is_part, row))
 
 
-def distinct(tuples: Iterable[Tuple]) -> tuple[Tuple, ...]:
+def _is_part(value: object) -> bool:
+    if not isinstance(value, str) or len(value) > MAX_PART_CHARACTERS:
+        return False
+    return bool(savable(value).strip())
+
+
+def drop_repeats(tuples: Iterable[Tuple]) -> tuple[Tuple, ...]:
     """Drop repeated tuples, ignoring case: a graph is a set."""
     first: dict[Tuple, Tuple] = {}
     for each in tuples:
-        first.setdefault(key(each), each)
+        first.setdefault(normalize_tuple(each), each)
     return tuple(first.values())
 
 
-def key(parts: Tuple) -> Tuple:
+def normalize_tuple(parts: Tuple) -> Tuple:
     """Normalize case and blanks of a tuple."""
     return tuple(" ".join(part.casefold().split()) for part in parts)
 
 
-def without(tuples: Iterable[Tuple], others: Collection[Tuple]) -> tuple[Tuple, ...]:
+def subtract_tuples(tuples: Iterable[Tuple], others: Collection[Tuple]) -> tuple[Tuple, ...]:
     """g(A) - g(Q): tuples that are not among the others."""
-    keys = {key(each) for each in others}
-    return tuple(each for each in tuples if key(each) not in keys)
+    keys = set(map(normalize_tuple, others))
+    return tuple(each for each in tuples if normalize_tuple(each) not in keys)
 
 
-def phrase(parts: Tuple) -> str:
+def join_parts(parts: Tuple) -> str:
     """Join a tuple for an encoder: "shirt, black"; "boy, in, shirt"."""
     return ", ".join(parts)

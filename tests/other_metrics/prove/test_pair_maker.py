@@ -20,13 +20,13 @@ from posh_reward.other_metrics.prove.pair_maker import (
     PairVerifier,
     QuestionCandidate,
     QuestionPair,
-    agrees,
+    matches_answer,
     read_candidates,
 )
 from posh_reward.other_metrics.prove.program_language import Value
 from posh_reward.other_metrics.prove.prove import Prove
 from posh_reward.other_metrics.prove.sandbox import Sandbox
-from posh_reward.other_metrics.prove.tuples import nodes_of, read_tuples
+from posh_reward.other_metrics.prove.tuples import build_nodes, read_tuples
 from posh_reward.types import Failure, Reply
 from tests.other_metrics.prove.hostile import REFUSED, STOPPED, body
 from tests.other_metrics.prove.scripted import Question, extractor, questions, scripted_writer
@@ -52,12 +52,12 @@ from tests.other_metrics.prove.scripted import Question, extractor, questions, s
 def test_a_programs_answer_is_compared_with_the_stated_one(
     value: Value, question: str, answer: str, same: bool
 ) -> None:
-    assert agrees(value, question, answer) == same
+    assert matches_answer(value, question, answer) == same
 
 
 def test_a_graph_has_attributes_by_kind_and_relations_by_target() -> None:
     tuples = [("cat", "black"), ("cat", "white"), ("cat", "on", "mat"), ("cat", "eats off", "mat")]
-    assert nodes_of(tuples) == {
+    assert build_nodes(tuples) == {
         "cat": {
             "attributes": {"color": "black, white"},
             "relations_to": {"mat": {"spatial": ["on"], "action": ["eats off"]}},

@@ -16,8 +16,8 @@ from posh_reward.other_metrics.prove.program_language import (
     Nodes,
     ProgramScene,
     Value,
-    plain,
-    refusal,
+    describe_violation,
+    to_plain_data,
 )
 from posh_reward.other_metrics.prove.sandbox import ProgramResult, Sandbox, run_programs
 from posh_reward.types import Failure
@@ -77,14 +77,14 @@ def test_programs_like_the_papers_give_their_answers(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_language_alone_refuses(name: str) -> None:
-    why = refusal(REFUSED[name])
+    why = describe_violation(REFUSED[name])
     assert why is not None
     assert "\n" not in why
 
 
 @pytest.mark.parametrize("name", STOPPED)
 def test_what_the_language_allows_is_stopped_by_the_process(name: str) -> None:
-    assert refusal(STOPPED[name]) is None
+    assert describe_violation(STOPPED[name]) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's filter is Linux's")
@@ -167,12 +167,12 @@ def test_no_part_of_an_address_comes_out(sandbox: Sandbox, expression: str) -> N
 )  # fmt: skip
 def test_what_is_not_plain_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"returned|surrogates"):
-        plain(value)
+        to_plain_data(value)
 
 
 @given(st.text(max_size=300) | st.text("def verify(sg):\n return[]x=.+'", max_size=200))
 def test_any_text_is_refused_or_allowed_without_an_exception(text: str) -> None:
-    why = refusal(text)
+    why = describe_violation(text)
     assert why is None or why.startswith("it ")
 
 
