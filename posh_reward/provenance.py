@@ -16,7 +16,7 @@ from typing import Any
 
 from posh_reward.errors import InputError, escape_controls
 from posh_reward.metrics.metric import SEVERAL
-from posh_reward.models.hub import UNKNOWN, identity
+from posh_reward.models.hub import UNKNOWN_IDENTITY, find_identity
 from posh_reward.run_record import UNCHECKED_WARNING, read_run
 
 ORIGIN_COLUMN = "origin"
@@ -136,7 +136,7 @@ class Origins:
         first: dict[str, str] = {}
         for name, origin in self.known.items():
             same = first.setdefault(str(replace(origin, model="")), name)
-            if same != name and UNKNOWN not in origin.weights:
+            if same != name and UNKNOWN_IDENTITY not in origin.weights:
                 yield escape_controls(
                     f"{name} and {same} are one model: the same weights, {origin.weights}, with "
                     "the same settings"
@@ -150,7 +150,7 @@ class Origins:
         for name, origin in self.known.items():
             run = read_run(Path(origin.model))
             metric = (run.reward or "").partition("|reward:")[0] if run else ""
-            if metric not in ("", signature) and identity(origin.model) == origin.weights:
+            if metric not in ("", signature) and find_identity(origin.model) == origin.weights:
                 yield escape_controls(
                     f"{name} was trained on {metric}, and is scored by {signature}: "
                     f"--metric {origin.model} takes the run's metric"

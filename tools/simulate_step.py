@@ -18,7 +18,7 @@ from zlib import crc32
 
 from posh_reward.graph.reader import describe
 from posh_reward.models.chat import Chat
-from posh_reward.models.fake_model import verdict_of
+from posh_reward.models.fake_model import make_fake_verdict
 from posh_reward.models.model import Prompt
 from posh_reward.posh.batch import run_together
 from posh_reward.posh.cascade import Cascade
@@ -191,7 +191,11 @@ class Waiting(NotingModel):
 
         def verdict(prompt: Prompt) -> Verdict:
             answer = verdicts.get(prompt)
-            return answer if answer and answer.failure is None else verdict_of(quoted_words(prompt))
+            return (
+                answer
+                if answer and answer.failure is None
+                else make_fake_verdict(quoted_words(prompt))
+            )
 
         def phrase(prompt: Prompt) -> Reply:
             answer = phrases.get(prompt)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.models.model import awake, checked_reply
+from posh_reward.models.model import check_reply, keep_awake
 from posh_reward.posh.judge import Judge
 from posh_reward.posh.load_judge import load_judge
 from posh_reward.posh.posh import PoSh
@@ -77,7 +77,7 @@ class QuestionLog:
         return verdicts
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
-        replies = list(map(checked_reply, self.judge.rewrite(phrases)))
+        replies = list(map(check_reply, self.judge.rewrite(phrases)))
         self.replies.update(zip(phrases, replies, strict=True))
         return replies
 
@@ -226,7 +226,7 @@ def _answer_missing(
     missing = [question for key, question in questions.items() if key not in log.verdicts]
     title = f"{label}, others' questions"
     with (
-        awake(*[log] if missing else ()),
+        keep_awake(*[log] if missing else ()),
         progress_bar(title, len(missing), "question", settings.quiet) as bar,
     ):
         for start in range(0, len(missing), AT_ONCE):

@@ -23,7 +23,7 @@ import torch
 
 from posh_reward.distill.judge_report import QuestionAgreement, percent, question_agreement
 from posh_reward.distill.question_set import QuestionSet
-from posh_reward.models.model import Model, Prompt, awake, load_model
+from posh_reward.models.model import Model, Prompt, keep_awake, load_model
 from posh_reward.posh.cascade import doubt_of
 from posh_reward.posh.names import PRESENT
 from posh_reward.tables.statistics import Floats
@@ -126,7 +126,7 @@ def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity
     The cascade's threshold is chosen on ``validation``, the figures are on ``test``.
     """
     model = load_model(str(settings))
-    with awake(model):
+    with keep_awake(model):
         verdicts, grades, references = _answers(model, test)
         held_out, held_out_grades, _ = _answers(model, validation)
     model.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
 from posh_reward.models.model import Prompt
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
-REMEMBERED = 1024  # cached prefixes; beyond that only those of the current call
-MARK = "\u2402message\u2403"  # placeholder for the message while the template is rendered
+MAX_CACHED_PREFIXES = 1024  # cached prefixes; beyond that only those of the current call
+MESSAGE_MARK = "\u2402message\u2403"  # placeholder for the message while the template is rendered
 
 
 class Chat:
@@ -27,17 +27,19 @@ class Chat:
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
         self._plain = plain_tokenizer(tokenizer)
-        self._starts: dict[str, list[int] | None] = {}
-        self._frames: dict[int, tuple[list[int], list[int]]] = {}
-        self._frame(0)
+        self._prefix_ids: dict[str, list[int] | None] = {}
+        self._template_ids: dict[int, tuple[list[int], list[int]]] = {}
+        self._encode_template(0)
 
     @property
     def turn_end(self) -> int | None:
         """The special or added token with which the template ends a turn, if any."""
-        _, tail = self._frame(0)
+        _, tail = self._encode_template(0)
         # A tokenizer read from GGUF marks few as special: Gemma's <end_of_turn> is only added.
         added = self.tokenizer.added_tokens_decoder.get(tail[0]) if tail else None
-        return tail[0] if added is not None and added.content.strip() else None
+        if added is None or not added.content.strip():
+            return None
+        return tail[0]
 
     def encode(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Token ids of each prompt, including the template's."""
@@ -50,40 +52,51 @@ class Chat:
         """
         # Tokenising dominates CPU time and thousands of questions share a description: tokenise
         # each prefix once, and then only the short suffixes.
-        starts = self._prefixes(prompts)
-        rests = self._many([p.text if starts[p.prefix] is None else p.suffix for p in prompts])
+        prefixes = self._encode_prefixes(prompts)
+        to_encode = []
+        for prompt in prompts:
+            merges = prefixes[prompt.prefix] is None
+            to_encode.append(prompt.text if merges else prompt.suffix)
         splits = []
-        for prompt, rest in zip(prompts, rests, strict=True):
-            before, after = self._frame(len(prompt.images))
-            head = before + (starts[prompt.prefix] or [])
-            splits.append((head + rest + after, len(head)))
+        for prompt, remainder in zip(prompts, self._encode_texts(to_encode), strict=True):
+            before, after = self._encode_template(len(prompt.images))
+            shared = before + (prefixes[prompt.prefix] or [])
+            splits.append((shared + remainder + after, len(shared)))
         return splits
 
-    def _frame(self, images: int) -> tuple[list[int], list[int]]:
+    def _encode_template(self, images: int) -> tuple[list[int], list[int]]:
         """Ids of the template before and after a message with this many images."""
-        if images not in self._frames:
-            before, after = self._many(list(template_halves(self.tokenizer, images)), special=True)
-            self._frames[images] = before, after
-        return self._frames[images]
+        if images not in self._template_ids:
+            halves = template_halves(self.tokenizer, images)
+            before, after = self._encode_texts(list(halves), special=True)
+            self._template_ids[images] = before, after
+        return self._template_ids[images]
 
-    def _prefixes(self, prompts: Sequence[Prompt]) -> dict[str, list[int] | None]:
+    def _encode_prefixes(self, prompts: Sequence[Prompt]) -> dict[str, list[int] | None]:
         """Ids of each prefix; recent ones are cached, since equal ones arrive close together."""
         firsts = {prompt.prefix: prompt for prompt in reversed(prompts)}
-        starts = {
-            prefix: self._starts[prefix] if prefix in self._starts else self._start(first)
-            for prefix, first in firsts.items()
-        }
-        self._starts = starts if len(self._starts) > REMEMBERED else self._starts | starts
-        return starts
+        encoded: dict[str, list[int] | None] = {}
+        for prefix, first in firsts.items():
+            if prefix in self._prefix_ids:
+                encoded[prefix] = self._prefix_ids[prefix]
+            else:
+                encoded[prefix] = self._encode_prefix(first)
+        if len(self._prefix_ids) > MAX_CACHED_PREFIXES:
+            self._prefix_ids = encoded
+        else:
+            self._prefix_ids = self._prefix_ids | encoded
+        return encoded
 
-    def _start(self, first: Prompt) -> list[int] | None:
+    def _encode_prefix(self, first: Prompt) -> list[int] | None:
         """Ids of a prefix; None if they depend on what follows it."""
         # One prompt represents all with its prefix: tokenizers merge only within a word, and a
         # metric's suffixes all begin with the same one.
-        start, suffix, whole = self._many([first.prefix, first.suffix, first.text])
-        return start if start + suffix == whole else None
+        prefix, suffix, whole = self._encode_texts([first.prefix, first.suffix, first.text])
+        if prefix + suffix != whole:
+            return None
+        return prefix
 
-    def _many(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
+    def _encode_texts(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
         """Ids of each text; special tokens in it count as such only if ``special``."""
         if not texts:
             return []
@@ -124,17 +137,19 @@ def template_halves(tokenizer: PreTrainedTokenizerBase, images: int = 0) -> tupl
         raise ConfigError(
             f"the tokenizer of {model} has no chat template: choose an instruction-tuned model"
         )
-    parts = [*({"type": "image"} for _ in range(images)), {"type": "text", "text": MARK}]
+    content: Any = MESSAGE_MARK
+    if images:  # templates of text-only models may accept nothing but a string
+        content = [{"type": "image"}] * images + [{"type": "text", "text": MESSAGE_MARK}]
     rendered = tokenizer.apply_chat_template(
-        [{"role": "user", "content": parts if images else MARK}],
+        [{"role": "user", "content": content}],
         tokenize=False,
         add_generation_prompt=True,
         enable_thinking=False,
     )
-    if not isinstance(rendered, str) or rendered.count(MARK) != 1:
+    if not isinstance(rendered, str) or rendered.count(MESSAGE_MARK) != 1:
         raise ConfigError(
             f"the chat template of {model} does not render the user's message exactly once: "
             "choose another model"
         )
-    before, after = rendered.split(MARK)
+    before, after = rendered.split(MESSAGE_MARK)
     return before, after

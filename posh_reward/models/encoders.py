@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -29,25 +30,25 @@ Floats = NDArray[np.float64]
 EMBEDDED = "embedded"
 EMBEDDED_NAME = "embedded-words-1"
 """Its name in signatures. Raise the number with any change of its vectors."""
-LIBRARY = "sentence-transformers"
+ENCODER_LIBRARY = "sentence-transformers"
 
-DIMENSIONS = 2048
-SPREAD = 8
+VECTOR_DIMENSIONS = 2048
+DIMENSIONS_PER_FEATURE = 8
 """Dimensions per feature, each with a random sign; unrelated texts have cosines within 0.05."""
 FUNCTION_WORDS = frozenset(
     "a an the of and or to is are was were be been being am do does did it its that this there "
     "in on at by with for from as".split()
 )
-FUNCTION_WEIGHT = 0.3
+FUNCTION_WEIGHT = 0.3  # of a function word, relative to any other word
 SPELLING_SHARE = 0.4  # share of a word's squared norm on its trigrams, the rest on the whole word
 ORDER_WEIGHT = 0.3  # of word bigrams, so that "man, left of, dog" differs from "dog, left of, man"
-NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
-ENDINGS = (
+NUMBER_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+INFLECTION_ENDINGS = (
     *(("ies", "y"), ("sses", "ss"), ("shes", "sh"), ("ches", "ch"), ("xes", "x"), ("men", "man")),
     *(("ss", "ss"), ("us", "us"), ("s", ""), ("ing", ""), ("ed", "")),
 )
-SHORTEST_STEM = 3
-WORD = re.compile(r"\w+")
+MIN_STEM_CHARACTERS = 3
+WORD_PATTERN = re.compile(r"\w+")
 
 
 def load_encoder(which: str | Encoder) -> Encoder:
@@ -92,14 +93,15 @@ def import_function(path: str) -> Any:
         raise InputError(f"the encoder {path!r} cannot be loaded: {error}") from None
 
 
-def name_of(encoder: str | Encoder) -> str:
+def text_encoder_name(encoder: str | Encoder) -> str:
     """An encoder's name in signatures, with the version of its library."""
     if encoder == EMBEDDED:
         return EMBEDDED_NAME
-    if isinstance(encoder, str):
-        library = "" if ":" in encoder else f"{LIBRARY}-{metadata.version(LIBRARY)}:"
-        return f"{library}{encoder}"
-    return qualified_name(encoder)
+    if not isinstance(encoder, str):
+        return qualified_name(encoder)
+    if ":" in encoder:
+        return encoder
+    return f"{ENCODER_LIBRARY}-{metadata.version(ENCODER_LIBRARY)}:{encoder}"
 
 
 def qualified_name(function: Callable[..., Any]) -> str:
@@ -126,17 +128,17 @@ def embedded(texts: Sequence[str]) -> Floats:
     "red dress" and "the dresses are red" share two words. Synonyms (dress, frock), shades (red,
     crimson) and negation ("no hat") are not recognised.
     """
-    vectors = np.zeros((len(texts), DIMENSIONS))
+    vectors = np.zeros((len(texts), VECTOR_DIMENSIONS))
     for row, text in zip(vectors, texts, strict=True):
-        for feature, weight in features(text):
-            places, signs = _place(feature)
-            np.add.at(row, list(places), np.multiply(signs, weight))
+        for feature, weight in weigh_features(text):
+            dimensions, components = _hash_feature(feature)
+            np.add.at(row, list(dimensions), np.multiply(components, weight))
     return vectors
 
 
-def features(text: str) -> Iterator[tuple[str, float]]:
+def weigh_features(text: str) -> Iterator[tuple[str, float]]:
     """Features and weights that sum to a text's embedded vector."""
-    words = [base(word) for word in WORD.findall(text.casefold())]
+    words = [strip_inflection(word) for word in WORD_PATTERN.findall(text.casefold())]
     if not words:
         yield f"text:{text.strip()}", 1.0  # "?!" is similar only to itself
     for word in words:
@@ -152,17 +154,17 @@ def features(text: str) -> Iterator[tuple[str, float]]:
 
 def content_words(text: str) -> list[str]:
     """A text's words without function words and inflection, numbers as digits."""
-    words = WORD.findall(text.casefold())
-    return [base(word) for word in words if word not in FUNCTION_WORDS]
+    words = WORD_PATTERN.findall(text.casefold())
+    return [strip_inflection(word) for word in words if word not in FUNCTION_WORDS]
 
 
 @lru_cache(maxsize=50_000)
-def base(word: str) -> str:
+def strip_inflection(word: str) -> str:
     """Strip a lower-case word's inflection, roughly: "women" -> "woman", "two" -> "2"."""
-    if word in NUMBERS:
-        return str(NUMBERS.index(word))
-    for ending, new in ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) + len(new) >= SHORTEST_STEM:
+    if word in NUMBER_WORDS:
+        return str(NUMBER_WORDS.index(word))
+    for ending, new in INFLECTION_ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) + len(new) >= MIN_STEM_CHARACTERS:
             stem = word.removesuffix(ending) + new
             doubled = ending in ("ing", "ed") and stem[-1] == stem[-2] and stem[-1] not in "ls"
             return stem[:-1] if doubled else stem
@@ -170,20 +172,25 @@ def base(word: str) -> str:
 
 
 @lru_cache(maxsize=50_000)
-def _place(feature: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    digest = blake2b(feature.encode("utf-8", "backslashreplace"), digest_size=2 * SPREAD).digest()
-    numbers = [int.from_bytes(digest[i : i + 2], "little") for i in range(0, 2 * SPREAD, 2)]
-    size = SPREAD**-0.5
-    return (
-        tuple(number % DIMENSIONS for number in numbers),
-        tuple(size if number >> 15 else -size for number in numbers),
-    )
+def _hash_feature(feature: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Dimensions of a feature's unit vector and its components there.
+
+    Two bytes of a digest give each: the low bits choose the dimension, the top bit the sign.
+    """
+    text = feature.encode("utf-8", "backslashreplace")
+    digest = blake2b(text, digest_size=2 * DIMENSIONS_PER_FEATURE).digest()
+    size = DIMENSIONS_PER_FEATURE**-0.5
+    dimensions, components = [], []
+    for (number,) in struct.iter_unpack("<H", digest):
+        dimensions.append(number % VECTOR_DIMENSIONS)
+        components.append(size if number >> 15 else -size)
+    return tuple(dimensions), tuple(components)
 
 
 Floats32 = NDArray[np.float32]
-FILES = ("model.safetensors", "tokenizer.json", "config.json")
-DIGITS = 12  # hexadecimal digits of a digest in names
-MOST_PIECES = 254  # word pieces per forward pass; longer sentences are split
+ENCODER_FILES = ("model.safetensors", "tokenizer.json", "config.json")
+DIGEST_DIGITS = 12  # hexadecimal digits of a digest in names
+MAX_PIECES_PER_PASS = 254  # word pieces per forward pass; longer sentences are split
 
 
 @dataclass(frozen=True)
@@ -228,21 +235,21 @@ class TokenEncoder:
         self._model = model
         digest = hashlib.sha256()
         try:
-            for name in FILES:
+            for name in ENCODER_FILES:
                 digest.update(Path(cached_file(model, name)).read_bytes())
         except (OSError, TypeError, ValueError) as error:
             raise InputError(
                 f"the encoder {model!r} cannot be loaded: {error}; use a folder, or a name on "
-                f"the hub, with {', '.join(FILES)}"
+                f"the hub, with {', '.join(ENCODER_FILES)}"
             ) from None
-        self.name = digest.hexdigest()[:DIGITS]
+        self.name = digest.hexdigest()[:DIGEST_DIGITS]
         """Digest of weights, tokenizer and configuration; equal for a folder and its hub model."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_model": self._model, "name": self.name}
 
     @cached_property
-    def _loaded(self) -> tuple[Any, Any]:
+    def _tokenizer_and_model(self) -> tuple[Any, Any]:
         transformers = import_module("transformers")
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             self._model, use_fast=True, trust_remote_code=False
@@ -256,11 +263,11 @@ class TokenEncoder:
         """Vectors of each sentence's word pieces, without special tokens."""
         if not sentences:
             return []
-        tokenizer, model = self._loaded
+        tokenizer, model = self._tokenizer_and_model
         torch = import_module("torch")
         parts = tokenizer(
             list(sentences),
-            max_length=MOST_PIECES + 2,
+            max_length=MAX_PIECES_PER_PASS + 2,
             truncation=True,
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
@@ -268,20 +275,24 @@ class TokenEncoder:
         )
         ids = parts["input_ids"]
         states: dict[int, Floats32] = {}
-        for batch in batches_by_length([len(each) for each in ids]):
+        for batch in batches_by_length(list(map(len, ids))):
             width = max(len(ids[part]) for part in batch)
-            padded = [ids[part] + [0] * (width - len(ids[part])) for part in batch]
-            mask = [[1] * len(ids[part]) + [0] * (width - len(ids[part])) for part in batch]
+            padded, mask = [], []
+            for part in batch:
+                padding = [0] * (width - len(ids[part]))
+                padded.append(ids[part] + padding)
+                mask.append([1] * len(ids[part]) + padding)
             with torch.inference_mode():  # (parts, pieces, dimensions)
                 layer = model(torch.tensor(padded), torch.tensor(mask)).last_hidden_state
             states.update(zip(batch, layer.numpy(), strict=True))
         spans: list[list[Span]] = [[] for _ in sentences]
         vectors: list[list[Floats32]] = [[] for _ in sentences]
         for part, sentence in enumerate(parts["overflow_to_sample_mapping"]):
-            text = [i for i, added in enumerate(parts["special_tokens_mask"][part]) if not added]
-            offsets = parts["offset_mapping"][part]
-            spans[sentence] += [(offsets[i][0], offsets[i][1]) for i in text]
-            vectors[sentence].append(states[part][text])
+            pieces = np.flatnonzero(np.equal(parts["special_tokens_mask"][part], 0)).tolist()
+            for piece in pieces:
+                first, end = parts["offset_mapping"][part][piece]
+                spans[sentence].append((first, end))
+            vectors[sentence].append(states[part][pieces])
         return [
             TokenVectors(tuple(own_spans), np.concatenate(own_vectors))
             for own_spans, own_vectors in zip(spans, vectors, strict=True)

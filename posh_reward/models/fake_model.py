@@ -18,15 +18,19 @@ Writer = Callable[[Prompt], "str | Failure"]  # prompt -> reply or failure
 
 def quoted_words(prompt: Prompt) -> float:
     """1 plus 4 times the share of words quoted in the suffix that occur in the prefix's line 1."""
-    quotation = set(re.findall(r"\w+", " ".join(re.findall(r'"(.*?)"', prompt.suffix)).lower()))
+    quotations = " ".join(re.findall(r'"(.*?)"', prompt.suffix))
+    quoted = set(re.findall(r"\w+", quotations.lower()))
+    if not quoted:
+        return 1.0
     first_line = set(re.findall(r"\w+", prompt.prefix.partition("\n")[0].lower()))
-    return 1 + 4 * len(quotation & first_line) / len(quotation) if quotation else 1.0
+    return 1 + 4 * len(quoted & first_line) / len(quoted)
 
 
-def quoted(prompt: Prompt) -> str:
+def quote_suffix(prompt: Prompt) -> str:
     """The suffix's first quotation, preceded by "the"."""
     match = re.search('"([^"]*)"', prompt.suffix)
-    return f"the {match[1] if match else ''}"
+    quotation = match[1] if match else ""
+    return f"the {quotation}"
 
 
 class Recorder:
@@ -55,7 +59,7 @@ class FakeModel(Recorder):
     def __init__(
         self,
         grader: Grader = quoted_words,
-        writer: Writer = quoted,
+        writer: Writer = quote_suffix,
         name: str = "fake-model-1",
         *,
         sees: bool = False,
@@ -68,15 +72,20 @@ class FakeModel(Recorder):
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         self.prompts.extend(prompts)
-        return [verdict_of(self._grader(prompt), len(labels)) for prompt in prompts]
+        return [make_fake_verdict(self._grader(prompt), len(labels)) for prompt in prompts]
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
         self.prompts.extend(prompts)
-        answers = [self._writer(prompt) for prompt in prompts]
-        return [Reply(None, a) if isinstance(a, Failure) else Reply(a) for a in answers]
+        replies = []
+        for answer in map(self._writer, prompts):
+            if isinstance(answer, Failure):
+                replies.append(Reply(None, answer))
+            else:
+                replies.append(Reply(answer))
+        return replies
 
 
-def verdict_of(answer: float | Failure, labels: int = 5) -> Verdict:
+def make_fake_verdict(answer: float | Failure, labels: int = 5) -> Verdict:
     """A verdict with this mean, or with this failure."""
     if isinstance(answer, Failure):
         return Verdict(None, answer)
@@ -87,7 +96,6 @@ def between_labels(grade: float, labels: int = 5) -> tuple[float, ...]:
     """The narrowest distribution over labels 1..n with this mean."""
     low = min(max(int(grade), 1), labels - 1)
     share = min(max(grade - low, 0.0), 1.0)
-    return tuple(
-        1.0 - share if rank == low else share if rank == low + 1 else 0.0
-        for rank in range(1, labels + 1)
-    )
+    probabilities = [0.0] * labels
+    probabilities[low - 1 : low + 1] = [1.0 - share, share]
+    return tuple(probabilities)

@@ -12,17 +12,17 @@ from typing import BinaryIO
 
 from posh_reward.errors import ConfigError
 
-ENDS = 1 << 20  # bytes hashed at the start and at the end of each file
-FINGERPRINT, COMMIT = 16, 40  # characters
+HASHED_END_BYTES = 1 << 20  # bytes hashed at the start and at the end of each file
+FINGERPRINT_CHARACTERS, COMMIT = 16, 40  # characters
 SAMPLE_BYTES = 1 << 12  # hashed of the beginning, the middle and the end of each tensor or image
-UNKNOWN = "unknown"
+UNKNOWN_IDENTITY = "unknown"
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
 """Patterns of the files that a model consists of."""
-MERGED = "started_from"
+MERGED_MODEL_PREFIX = "started_from"
 """Beginning of the name of the folder in a run's own that has the model it began from, merged."""
 
 
-def commit(model: str, revision: str | None) -> str:
+def find_commit(model: str, revision: str | None) -> str:
     """The commit that a branch or tag points to: on the hub or, failing that, in the cache."""
     if revision is not None and re.fullmatch(f"[0-9a-f]{{{COMMIT}}}", revision):
         return revision
@@ -74,20 +74,22 @@ def lacking_file(folder: Path, files: Iterable[str] = MODEL_FILES[1:]) -> str | 
 def model_type(config: Path) -> str:
     """The ``model_type`` in a model's ``config.json``; empty if there is none."""
     fields = json.loads(config.read_text(encoding="utf-8"))
-    return str(fields.get("model_type", "")) if isinstance(fields, dict) else ""
+    if not isinstance(fields, dict):
+        return ""
+    return str(fields.get("model_type", ""))
 
 
-def fingerprint(folder: Path) -> str:
+def fingerprint_files(folder: Path) -> str:
     """Truncated SHA-256 over names, sizes and ends of a model's files; all bytes take a minute."""
     digest = hashlib.sha256()
     for file in sorted(path for path in folder.iterdir() if path.is_file()):
         size = file.stat().st_size
         digest.update(f"{file.name}\0{size}\0".encode())
         with file.open("rb") as content:
-            digest.update(content.read(ENDS))
-            content.seek(max(ENDS, size - ENDS))
-            digest.update(content.read(ENDS))
-    return digest.hexdigest()[:FINGERPRINT]
+            digest.update(content.read(HASHED_END_BYTES))
+            content.seek(max(HASHED_END_BYTES, size - HASHED_END_BYTES))
+            digest.update(content.read(HASHED_END_BYTES))
+    return digest.hexdigest()[:FINGERPRINT_CHARACTERS]
 
 
 def weights_fingerprint(folder: Path) -> str | None:
@@ -97,13 +99,15 @@ def weights_fingerprint(folder: Path) -> str | None:
     and shape count, and three samples of its bytes: training moves nearly all values, and reading
     all of a 7B model takes a minute.
     """
-    samples = dict(
-        pair for file in folder.glob("*model*.safetensors") for pair in _tensor_samples(file)
-    )
+    samples: dict[str, bytes] = {}
+    for file in folder.glob("*model*.safetensors"):
+        samples.update(_tensor_samples(file))
     digest = hashlib.sha256()
     for name in sorted(samples):
         digest.update(name.encode() + samples[name])
-    return digest.hexdigest()[:FINGERPRINT] if samples else None
+    if not samples:
+        return None
+    return digest.hexdigest()[:FINGERPRINT_CHARACTERS]
 
 
 def _tensor_samples(file: Path) -> Iterator[tuple[str, bytes]]:
@@ -117,10 +121,10 @@ def _tensor_samples(file: Path) -> Iterator[tuple[str, bytes]]:
                 continue
             first, end = entry["data_offsets"]
             sample = f"{entry['dtype']}{entry['shape']}".encode()
-            yield name, sample + b"".join(samples(content, 8 + size + first, end - first))
+            yield name, sample + b"".join(read_samples(content, 8 + size + first, end - first))
 
 
-def samples(file: BinaryIO, first: int, size: int) -> Iterator[bytes]:
+def read_samples(file: BinaryIO, first: int, size: int) -> Iterator[bytes]:
     """Yield bytes of the beginning, the middle and the end of a part of a file."""
     for part in range(3):
         file.seek(first + max(size - SAMPLE_BYTES, 0) * part // 2)
@@ -145,13 +149,18 @@ def adapter_base(folder: Path) -> str | None:
         raise ConfigError(f"{config} names no base_model_name_or_path: name the adapter's model")
     # A run that began from an adapter has its merged model in its own folder, which may have moved.
     name = Path(base).name
-    near = [each / name for each in (folder, folder.parent) if name.startswith(MERGED)]
-    return next((str(each) for each in near if each.is_dir()), base)
+    if name.startswith(MERGED_MODEL_PREFIX):
+        for merged in (folder / name, folder.parent / name):
+            if merged.is_dir():
+                return str(merged)
+    return base
 
 
-CONFIG = ("config.json", "adapter_config.json", "generation_config.json", "tokenizer.json",
-          "tokenizer_config.json", "chat_template.jinja", "preprocessor_config.json",
-          "processor_config.json")  # fmt: skip
+CONFIGURATION_FILES = (
+    "config.json", "adapter_config.json", "generation_config.json", "tokenizer.json",
+    "tokenizer_config.json", "chat_template.jinja", "preprocessor_config.json",
+    "processor_config.json",
+)  # fmt: skip
 """Files besides the weights on which a model's answers depend."""
 
 
@@ -160,28 +169,34 @@ def config_digest(model: str) -> str:
 
     A commit on the hub is of these files, too.
     """
-    digest = hashlib.sha256()
-    files = [file for name in CONFIG if (file := Path(model) / name).is_file()]
+    folder, digest = Path(model), hashlib.sha256()
+    files = [folder / name for name in CONFIGURATION_FILES if (folder / name).is_file()]
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    own = digest.hexdigest()[:FINGERPRINT] if files else ""
-    base = adapter_base(Path(model))
-    return own if base is None else f"{own}+{config_digest(base)}"
+    own = digest.hexdigest()[:FINGERPRINT_CHARACTERS] if files else ""
+    base = adapter_base(folder)
+    if base is None:
+        return own
+    return f"{own}+{config_digest(base)}"
 
 
-def identity(model: str, revision: str | None = None) -> str:
+def find_identity(model: str, revision: str | None = None) -> str:
     """Return the fingerprint of a folder's weights, or the commit of a model on the hub.
 
-    ``ADAPTER+MODEL`` of an adapter, since its answers depend on both; ``UNKNOWN`` of a model that
-    is not here, offline.
+    ``ADAPTER+MODEL`` of an adapter, since its answers depend on both; ``UNKNOWN_IDENTITY`` of a
+    model that is not here, offline.
     """
     folder = Path(model)
     if not folder.is_dir():
         try:
-            return commit(model, revision)
+            return find_commit(model, revision)
         except Exception:  # of the hub's client: many kinds
-            return UNKNOWN
-    old = any(folder.glob("*model*.bin"))  # of before safetensors: their tensors are not read
-    own = weights_fingerprint(folder) or (fingerprint(folder) if old else UNKNOWN)
+            return UNKNOWN_IDENTITY
+    own = weights_fingerprint(folder)
+    if own is None and any(folder.glob("*model*.bin")):  # of before safetensors
+        own = fingerprint_files(folder)  # of the files, since their tensors are not read
+    own = own or UNKNOWN_IDENTITY
     base = adapter_base(folder)
-    return own if base is None else f"{own}+{identity(base)}"
+    if base is None:
+        return own
+    return f"{own}+{find_identity(base)}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-ROUNDING = 1e-3  # tolerance on sums of probabilities, which may come in half precision
+PROBABILITY_SUM_TOLERANCE = 1e-3  # probabilities may come in half precision
 
 NOT_A_VERDICT = Failure("reply", "the judge's answer is not a verdict")
 NOT_A_REPLY = Failure("reply", "the judge's answer is not a reply in words")
@@ -28,7 +28,7 @@ NO_REASON = Failure("reply", "the judge gave neither an answer nor a reason")
 NOT_A_DISTRIBUTION = Failure(
     "reply", "the judge's probabilities are not one per label, from 0 to 1, with the sum 1"
 )
-UNSOUND = Verdict(None, NOT_A_DISTRIBUTION)
+UNSOUND_VERDICT = Verdict(None, NOT_A_DISTRIBUTION)
 
 
 class Prompt(NamedTuple):
@@ -103,7 +103,7 @@ class Model(Protocol):
 
 
 class Sleepable(Protocol):
-    """A model or a judge, as far as ``awake`` is concerned."""
+    """A model or a judge, as far as ``keep_awake`` is concerned."""
 
     def sleep(self) -> None:
         """Free resources between batches."""
@@ -113,7 +113,7 @@ class Sleepable(Protocol):
 
 
 @contextmanager
-def awake(*sleepables: Sleepable) -> Iterator[None]:
+def keep_awake(*sleepables: Sleepable) -> Iterator[None]:
     """Keep all awake inside this context; if one fails to wake, put the others back to sleep."""
     with ExitStack() as stack:
         for each in sleepables:
@@ -122,15 +122,15 @@ def awake(*sleepables: Sleepable) -> Iterator[None]:
         yield
 
 
-Note = Callable[[int, Any], None]
+OnAnswer = Callable[[int, Any], None]
 """Called with a prompt's place and its answer as soon as there is one, from any thread."""
 
 
-def ignore(place: int, answer: object) -> None:
-    """A ``Note`` that does nothing."""
+def ignore_answer(place: int, answer: object) -> None:
+    """A ``OnAnswer`` that does nothing."""
 
 
-def checked_verdict(verdict: object, labels: int) -> Verdict:
+def check_verdict(verdict: object, labels: int) -> Verdict:
     """Return the verdict if it is a distribution over ``labels`` labels, otherwise a failed one.
 
     Judges and models may be third-party code, and a single NaN would turn the mean into NaN.
@@ -138,27 +138,29 @@ def checked_verdict(verdict: object, labels: int) -> Verdict:
     if not isinstance(verdict, Verdict):
         return Verdict(None, NOT_A_VERDICT)
     if verdict.failure is not None or verdict.probabilities is None:
-        return Verdict(None, _reason(verdict.failure))
+        return Verdict(None, _explain_failure(verdict.failure))
     try:
         shares, mass = verdict.probabilities, verdict.mass
-        if len(shares) != labels or min(shares) < 0 or not 0 <= mass <= 1 + ROUNDING:
-            return UNSOUND
-        if not abs(sum(shares) - 1) <= ROUNDING:  # true for NaN, too
-            return UNSOUND
+        if len(shares) != labels or min(shares) < 0:
+            return UNSOUND_VERDICT
+        if not 0 <= mass <= 1 + PROBABILITY_SUM_TOLERANCE:
+            return UNSOUND_VERDICT
+        if not abs(sum(shares) - 1) <= PROBABILITY_SUM_TOLERANCE:  # true for NaN, too
+            return UNSOUND_VERDICT
         if type(shares) is tuple and {float}.issuperset(map(type, (*shares, mass))):
             return verdict
         # NumPy numbers cannot be written as JSON.
         return Verdict(tuple(map(float, shares)), None, bool(verdict.unparsed), float(mass))
     except Exception:  # arithmetic on foreign objects may raise anything
-        return UNSOUND
+        return UNSOUND_VERDICT
 
 
-def checked_reply(reply: object) -> Reply:
+def check_reply(reply: object) -> Reply:
     """Return the reply if its text can be used, otherwise a failed one."""
     if not isinstance(reply, Reply):
         return Reply(None, NOT_A_REPLY)
     if reply.failure is not None or reply.text is None:
-        return Reply(None, _reason(reply.failure))
+        return Reply(None, _explain_failure(reply.failure))
     try:
         reply.text.encode("utf-8")  # a lone surrogate cannot be printed or saved
     except (AttributeError, UnicodeEncodeError):
@@ -166,7 +168,7 @@ def checked_reply(reply: object) -> Reply:
     return reply
 
 
-def savable(text: str) -> str:
+def make_savable(text: str) -> str:
     """Make a model's text safe to save and print: no lone surrogates, no control characters.
 
     JSON can contain both; files would reject the former, and terminals obey the latter.
@@ -175,8 +177,11 @@ def savable(text: str) -> str:
     return "".join(each for each in saved if each.isprintable() or each in "\n\t")
 
 
-def _reason(failure: object) -> Failure:
-    return failure if isinstance(failure, Failure) else NO_REASON
+def _explain_failure(failure: object) -> Failure:
+    """Return a failed answer's own reason, or a general one if it has none."""
+    if isinstance(failure, Failure):
+        return failure
+    return NO_REASON
 
 
 MODELS = {
@@ -187,8 +192,11 @@ MODELS = {
 }
 """Name -> ``module:class``, imported on use. A settings file lists arguments of that class."""
 
-ADDRESSES = ("http://", "https://")  # beginnings of a server's address, which serves as a name
-SHIPPED = ("transformers", "vllm")
+ADDRESS_PREFIXES = (
+    "http://",
+    "https://",
+)  # of a server's address, which serves as a name
+SHIPPED_MODELS = ("transformers", "vllm")
 """Names that stand for the shipped ``configs/judge/NAME.yaml`` when used alone."""
 
 
@@ -198,9 +206,9 @@ def model_settings(which: object, names: Sequence[str], what: str) -> dict[str, 
     ``model: .`` in a settings file means the folder of that file, so that the folder can be moved;
     other paths are relative to the working directory.
     """
-    if isinstance(which, str) and which.startswith(ADDRESSES):
+    if isinstance(which, str) and which.startswith(ADDRESS_PREFIXES):
         return read_settings(shipped_path("configs/judge/local.yaml")) | {"base_urls": [which]}
-    if isinstance(which, str) and which in SHIPPED:
+    if isinstance(which, str) and which in SHIPPED_MODELS:
         return read_settings(shipped_path(f"configs/judge/{which}.yaml"))
     settings = resolve_settings(which, names, what)
     if settings.get("model") == "." and isinstance(which, str):
@@ -208,7 +216,7 @@ def model_settings(which: object, names: Sequence[str], what: str) -> dict[str, 
     return settings
 
 
-def model_of(which: str | Mapping[str, Any] | Model, *, sees: bool = False) -> Model:
+def resolve_model(which: str | Mapping[str, Any] | Model, *, sees: bool = False) -> Model:
     """Return the model that was passed in, or load the one described by a name or settings."""
     model: Model = load_model(which) if isinstance(which, str | Mapping) else which
     if not (hasattr(model, "choose") and hasattr(model, "write")):
@@ -237,16 +245,17 @@ def load_model(which: str | Mapping[str, Any]) -> Model:
 
 LabelReading = Literal["labels", "top-20"]
 """labels: the probability of every label, however small. top-20: the released code's reading, only
-the twenty likeliest tokens, where any token that contains a digit counts for that digit (``says``);
-with no label among them, the reply counts as the lowest label and is marked as unparsed."""
+the twenty likeliest tokens, where any token that contains a digit counts for that digit
+(``counts_for_label``); with no label among them, the reply counts as the lowest label and is marked
+as unparsed."""
 
-TOP = 20  # tokens read by top-20
+TOP_TOKENS = 20  # tokens read by top-20
 
 NOT_NUMBERS = Failure("reply", "the model gave probabilities that are not numbers")
 NO_LABEL = Failure("reply", "the model gave no label any probability")
 
-DOUBTFUL = 0.5  # a reply is doubtful if the labels' total probability is below this
-LONGEST_TOKEN = 8  # characters of a label's token at most, with the marks that tokenizers add
+DOUBTFUL_MASS = 0.5  # a reply is doubtful if the labels' total probability is below this
+MAX_LABEL_TOKEN_CHARACTERS = 8  # of a label's token, with the marks that tokenizers add
 
 
 def check_reading(reading: str) -> None:
@@ -258,22 +267,22 @@ def check_reading(reading: str) -> None:
 def label_tokens(
     tokenizer: PreTrainedTokenizerBase, labels: Sequence[str], reading: LabelReading = "labels"
 ) -> tuple[tuple[int, ...], ...]:
-    """For each label, the ids of all tokens that count for it (``says``).
+    """For each label, the ids of all tokens that count for it (``counts_for_label``).
 
     ``"1"`` may occur alone, after a space (``"Ġ1"``, ``"▁1"``) and as a byte (``"<0x31>"``).
     """
     ids: dict[str, list[int]] = {label: [] for label in labels}
     for token, index in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
-        likely = len(token) <= LONGEST_TOKEN or reading == "top-20"
-        if likely and any(label in token for label in labels):
+        possible = len(token) <= MAX_LABEL_TOKEN_CHARACTERS or reading == "top-20"
+        if possible and any(label in token for label in labels):
             text = tokenizer.decode([index])
             for label in ids:
-                if says(text, label, reading):
+                if counts_for_label(text, label, reading):
                     ids[label].append(index)
     return tuple(tuple(ids[label]) for label in labels)
 
 
-def says(token: str, label: str, reading: LabelReading) -> bool:
+def counts_for_label(token: str, label: str, reading: LabelReading) -> bool:
     """True if a token's text counts for a label: it is the label, up to surrounding whitespace.
 
     The released code counts every token that *contains* a digit, once for each of its digits: "10"
@@ -284,7 +293,7 @@ def says(token: str, label: str, reading: LabelReading) -> bool:
     return token.strip() == label
 
 
-def no_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure | None:
+def find_missing_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure | None:
     """Return a failure if ``label_tokens`` found no token for some label."""
     missing = [label for label, ids in zip(labels, tokens, strict=True) if not ids]
     if not missing:
@@ -292,7 +301,7 @@ def no_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure 
     return Failure("prompt", f"the model has no single token for the label {missing[0]!r}")
 
 
-def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdict:
+def make_verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdict:
     """The verdict for these label probabilities, renormalised."""
     if not all(0 <= each <= 2 for each in masses):  # refuses NaN, too; above 1 may be rounding
         return Verdict(None, NOT_NUMBERS)
@@ -300,12 +309,12 @@ def verdict(masses: Sequence[float], reading: LabelReading = "labels") -> Verdic
     if mass > 0:
         return Verdict(tuple(each / mass for each in masses), mass=min(mass, 1.0))
     if reading == "top-20":
-        lowest = (1.0, *(0.0 for _ in masses[1:]))
-        return Verdict(lowest, unparsed=True, mass=0.0)
+        all_on_lowest = (1.0,) + (0.0,) * (len(masses) - 1)
+        return Verdict(all_on_lowest, unparsed=True, mass=0.0)
     return Verdict(None, NO_LABEL)
 
 
-def not_grades(doubtful: float) -> str | None:
+def explain_doubtful_replies(doubtful: float) -> str | None:
     """Give the reason why replies are no judgments, with the remedy; None if most are."""
     if doubtful <= 0.5:
         return None
@@ -317,7 +326,7 @@ def not_grades(doubtful: float) -> str | None:
     )
 
 
-def distribution(verdict: Verdict) -> tuple[float, ...] | Failure:
+def read_distribution(verdict: Verdict) -> tuple[float, ...] | Failure:
     """The probabilities of the labels; a failure if the reply contained no label.
 
     ``top-20`` turns such a reply into the lowest label with certainty. POSH follows the release in
@@ -332,7 +341,8 @@ def label_masses(
     log_probabilities: Mapping[int, float], tokens: Sequence[Collection[int]]
 ) -> list[float]:
     """Probability of each label: the sum over its tokens; missing tokens count as 0."""
-    return [
-        math.fsum(math.exp(log_probabilities[i]) for i in ids if i in log_probabilities)
-        for ids in tokens
-    ]
+    masses = []
+    for ids in tokens:
+        found = [log_probabilities[i] for i in ids if i in log_probabilities]
+        masses.append(math.fsum(map(math.exp, found)))
+    return masses

@@ -24,20 +24,23 @@ from posh_reward.types import Failure, PromptImage
 if TYPE_CHECKING:
     from PIL import Image
 
-MOST_PIXELS = 16_000_000  # of an image in memory (48 MB); larger ones are shrunk
+MAX_PIXELS_IN_MEMORY = 16_000_000  # of an image (48 MB); larger ones are shrunk
 NO_PILLOW = Failure("engine", "images need Pillow: pip install pillow")
-MISSING = Failure("text", "there is no image")
-NUMBERED = (
+IMAGE_MISSING = Failure("text", "there is no image")
+ROW_NUMBER_MESSAGE = (
     "the image {} is a row of a dataset: name the dataset (posh-reward score --dataset NAME "
     "--split SPLIT), or use the image's path"
 )
 NO_PLACE = Failure("prompt", "the model's chat template does not have a placeholder for each image")
 
-SEEING = ("qwen2_5_vl", "qwen3_vl")  # model_type of supported vision-language checkpoints
+VISION_MODEL_TYPES = (
+    "qwen2_5_vl",
+    "qwen3_vl",
+)  # model_type of supported vision-language checkpoints
 TOKEN_PIXELS = 28 * 28  # pixels per image token of Qwen2.5-VL; other models use about as many
 MAX_PIXELS = 1280 * TOKEN_PIXELS  # a megapixel: 1280 tokens of Qwen2.5-VL, 980 of Qwen3-VL
-LONGEST_SIDE = 200  # maximal ratio of an image's longer to its shorter side
-FASTEST = 1  # PNG compression level; higher ones take several times as long and save a tenth
+MAX_ASPECT_RATIO = 200  # of an image's longer to its shorter side
+PNG_COMPRESSION_LEVEL = 1  # higher ones take several times as long and save a tenth
 
 
 class SizeLimits(NamedTuple):
@@ -61,7 +64,7 @@ def check_max_pixels(max_pixels: int, factor: int) -> None:
         )
 
 
-def image_of(source: object) -> PromptImage | Failure:
+def load_prompt_image(source: object) -> PromptImage | Failure:
     """Load an image, upright and in RGB; a failure if it cannot be read. Nothing is downloaded."""
     if isinstance(source, PromptImage | Failure):
         return source
@@ -72,36 +75,42 @@ def image_of(source: object) -> PromptImage | Failure:
     try:
         if isinstance(source, Image.Image):
             return _prompt_image(source)
-        source = _source(source)
-        if isinstance(source, Failure):
-            return source
-        with open_image(source) as image:
+        file = _find_file(source)
+        if isinstance(file, Failure):
+            return file
+        with open_image(file) as image:
             # Decodes a JPEG no larger than needed.
-            image.draft("RGB", fit_size(*image.size, MOST_PIXELS))
+            image.draft("RGB", fit_size(*image.size, MAX_PIXELS_IN_MEMORY))
             return _prompt_image(image)
     except Exception as error:  # Pillow raises even SyntaxError and struct.error for broken files
         return Failure("text", f"the image cannot be read: {decoding_error(error)}")
 
 
-def images_of(images: Iterable[object]) -> list[PromptImage | Failure]:
+def load_prompt_images(images: Iterable[object]) -> list[PromptImage | Failure]:
     """Each image, in order; repeated ones are loaded and kept in memory once."""
     sources = list(images)  # keeps all of them alive, so that their ids stay distinct
-    keys = [image if isinstance(image, str | Path) else id(image) for image in sources]
-    loaded = {key: image_of(image) for key, image in dict(zip(keys, sources, strict=True)).items()}
-    return [loaded[key] for key in keys]
+    loaded: dict[object, PromptImage | Failure] = {}
+    images_in_order = []
+    for source in sources:
+        key = source if isinstance(source, str | Path) else id(source)
+        if key not in loaded:
+            loaded[key] = load_prompt_image(source)
+        images_in_order.append(loaded[key])
+    return images_in_order
 
 
-def _source(value: object) -> bytes | str | Path | Failure:
-    if isinstance(value, Mapping):
-        content = value.get("bytes")
-        value = content if content is not None else value.get("path")
+def _find_file(value: object) -> bytes | str | Path | Failure:
+    """An image's path or its file's bytes, from any form but a PIL image."""
+    if isinstance(value, Mapping):  # as in ``datasets``: bytes, a path, or both
+        content, path = value.get("bytes"), value.get("path")
+        value = path if content is None else content
     if value is None or value == "":
-        return MISSING
+        return IMAGE_MISSING
     # Tables scored from a dataset identify images by row number: "17" is hardly a path.
     if isinstance(value, int) or (
         isinstance(value, str) and value.isdecimal() and not path_exists(value)
     ):
-        return Failure("text", NUMBERED.format(value))
+        return Failure("text", ROW_NUMBER_MESSAGE.format(value))
     if isinstance(value, PathLike):
         return Path(value)
     if isinstance(value, bytes | str):
@@ -113,7 +122,7 @@ def _prompt_image(image: Image.Image) -> PromptImage | Failure:
     """The image as people see it, in RGB, capped so that many fit in memory."""
     if not all(image.size):
         return Failure("text", "the image has no pixels")
-    if (size := fit_size(*image.size, MOST_PIXELS)) != image.size:
+    if (size := fit_size(*image.size, MAX_PIXELS_IN_MEMORY)) != image.size:
         image = image.resize(size)
     upright = upright_rgb(image)
     shape = ",".join(map(str, upright.size)).encode()
@@ -128,23 +137,23 @@ def size_for_model(
     Sides are rounded to multiples of ``factor``; an image outside the limits is scaled into them,
     keeping its aspect ratio as far as the rounding allows.
     """
-    if max(width, height) > LONGEST_SIDE * min(width, height):
+    if max(width, height) > MAX_ASPECT_RATIO * min(width, height):
         raise InputError(
             f"an image of {width} x {height} pixels is too long and thin: crop its longer side to "
-            f"at most {LONGEST_SIDE} times the shorter"
+            f"at most {MAX_ASPECT_RATIO} times the shorter"
         )
     # Exactly as ``smart_resize`` of transformers: the order of rounding determines the number of
     # tokens, and a processor that disagrees would resize the image again.
-    sides = [round(side / factor) * factor for side in (width, height)]
-    if math.prod(sides) > max_pixels:
+    new_width, new_height = round(width / factor) * factor, round(height / factor) * factor
+    if new_width * new_height > max_pixels:
         shrunk = math.sqrt(width * height / max_pixels)
-        sides = [
-            max(factor, math.floor(side / shrunk / factor) * factor) for side in (width, height)
-        ]
-    elif math.prod(sides) < min_pixels:
+        new_width = max(factor, math.floor(width / shrunk / factor) * factor)
+        new_height = max(factor, math.floor(height / shrunk / factor) * factor)
+    elif new_width * new_height < min_pixels:
         grown = math.sqrt(min_pixels / (width * height))
-        sides = [math.ceil(side * grown / factor) * factor for side in (width, height)]
-    return sides[0], sides[1]
+        new_width = math.ceil(width * grown / factor) * factor
+        new_height = math.ceil(height * grown / factor) * factor
+    return new_width, new_height
 
 
 def resize_for_model(
@@ -155,7 +164,9 @@ def resize_for_model(
 
     size = size_for_model(*image.size, factor, min_pixels, max_pixels)
     image = image.convert("RGB")
-    return image if image.size == size else image.resize(size, Resampling.BICUBIC)
+    if image.size == size:
+        return image
+    return image.resize(size, Resampling.BICUBIC)
 
 
 def image_for_model(prompt_image: PromptImage, sizes: SizeLimits) -> Image.Image | Failure:
@@ -173,11 +184,11 @@ def image_for_model(prompt_image: PromptImage, sizes: SizeLimits) -> Image.Image
 def png_base64(image: Any) -> str:
     """Encode a PIL image losslessly, as a PNG in base64."""
     png = BytesIO()
-    image.save(png, "PNG", compress_level=FASTEST)
+    image.save(png, "PNG", compress_level=PNG_COMPRESSION_LEVEL)
     return b64encode(png.getvalue()).decode()
 
 
-def size_of(prompt_image: PromptImage) -> tuple[int, int]:
+def read_image_size(prompt_image: PromptImage) -> tuple[int, int]:
     """Width and height in pixels; ``InputError`` if this is not an image with pixels."""
     size = getattr(prompt_image.image, "size", None)
     if not isinstance(size, tuple) or len(size) != 2 or min(size) < 1:

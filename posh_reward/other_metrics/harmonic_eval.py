@@ -11,9 +11,16 @@ from typing import Any, Literal, get_args
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import as_lists, check_lengths, mean, signature, usable
 from posh_reward.metrics.wording import sections
-from posh_reward.models.asker import READING_VERSION, Asker
-from posh_reward.models.model import DOUBTFUL, Model, Prompt, distribution, model_of, savable
-from posh_reward.models.prompt_images import images_of
+from posh_reward.models.asker import READING_VERSION, CachingModel
+from posh_reward.models.model import (
+    DOUBTFUL_MASS,
+    Model,
+    Prompt,
+    make_savable,
+    read_distribution,
+    resolve_model,
+)
+from posh_reward.models.prompt_images import load_prompt_images
 from posh_reward.store import Store, open_store
 from posh_reward.types import LABELS, Failure, PromptImage, Usage, Verdict
 
@@ -122,8 +129,10 @@ class HarmonicScores:
 
     @property
     def doubtful(self) -> tuple[str, ...]:
-        """Criteria with a ``mass`` below ``DOUBTFUL``: their scores mean little."""
-        return tuple(e.criterion for e in self.criteria if e.mass is not None and e.mass < DOUBTFUL)
+        """Criteria with a ``mass`` below ``DOUBTFUL_MASS``: their scores mean little."""
+        return tuple(
+            e.criterion for e in self.criteria if e.mass is not None and e.mass < DOUBTFUL_MASS
+        )
 
     @property
     def means(self) -> dict[str, float | None]:
@@ -175,9 +184,9 @@ class HarmonicEval:
         self.criteria = check_criteria(criteria)
         self.explain = explain
         self._uses_images = not set(IMAGE_CRITERIA).isdisjoint(criteria)
-        self.model = model_of(model, sees=self._uses_images)
+        self.model = resolve_model(model, sees=self._uses_images)
         self.store = open_store(store)
-        self._asker = Asker(self.model, self.store)
+        self._asker = CachingModel(self.model, self.store)
 
     @property
     def signature(self) -> str:
@@ -290,7 +299,7 @@ class HarmonicEval:
     def _read_items(
         self, texts: Sequence[object], images: Sequence[object], questions: Sequence[object]
     ) -> list[HarmonicItem | Failure]:
-        prompt_images = images_of(images) if self._uses_images else [None] * len(texts)
+        prompt_images = load_prompt_images(images) if self._uses_images else [None] * len(texts)
         return list(map(_build_item, texts, prompt_images, questions))
 
     def _judge_items(
@@ -315,7 +324,7 @@ class HarmonicEval:
         reasons: list[str | None] = [None] * len(prompts)
         questions: dict[int, Prompt] = {}
         for place, verdict in enumerate(verdicts):
-            masses = distribution(verdict)
+            masses = read_distribution(verdict)
             if self.explain and not isinstance(masses, Failure):
                 score = 1 + max(range(len(masses)), key=masses.__getitem__)
                 questions[place] = build_reason_prompt(prompts[place], score)
@@ -324,7 +333,7 @@ class HarmonicEval:
         replies = self._asker.write(list(questions.values()), MAX_REASON_TOKENS)
         for place, reply in zip(questions, replies, strict=True):
             if reply.text is not None:
-                reasons[place] = savable(reply.text)
+                reasons[place] = make_savable(reply.text)
         return reasons
 
     def _build_scores(
@@ -349,7 +358,7 @@ def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
     A reply without any label is a failure, even if the model's reader takes it for the lowest
     label: its sigma would be 0, and it would get all the weight.
     """
-    masses = distribution(verdict)
+    masses = read_distribution(verdict)
     if isinstance(masses, Failure):
         return CriterionScore(name, None, None, failure=masses)
     return CriterionScore(name, *mean_and_sigma(masses), mass=verdict.mass)

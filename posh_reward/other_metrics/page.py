@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.records import metric_of
-from posh_reward.models.model import DOUBTFUL
+from posh_reward.models.model import DOUBTFUL_MASS
 from posh_reward.other_metrics.harmonic_eval import CriterionScore, HarmonicScores
 from posh_reward.other_metrics.prove.prove import ProveScores, ResponseClaim
 from posh_reward.other_metrics.rows import HARMONIC_SCALE, average_values
@@ -189,7 +189,7 @@ def _format_criterion(each: CriterionScore) -> PageScore:
             detail = f"sigma {each.sigma:.2f} (0: sure)"
         if each.weight is not None:
             detail += f", weight {each.weight:.2f}"
-        if each.mass is not None and each.mass < DOUBTFUL:
+        if each.mass is not None and each.mass < DOUBTFUL_MASS:
             detail += f", doubtful: only {each.mass:.2f} of the probability is on a score"
         if each.reason:
             detail += f". {each.reason}"

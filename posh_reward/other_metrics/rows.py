@@ -15,7 +15,7 @@ import numpy as np
 
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.metrics.records import fields_of_record, reason_of
-from posh_reward.models.model import DOUBTFUL
+from posh_reward.models.model import DOUBTFUL_MASS
 from posh_reward.other_metrics.harmonic_eval import ANSWER_TASKS, IMAGE_CRITERIA, check_task
 from posh_reward.other_metrics.prove.pair_maker import join_texts
 from posh_reward.tables.engine import (
@@ -83,7 +83,7 @@ def warn_of_doubt(row: Mapping[str, Any]) -> Iterator[str]:
     names: list[str] = []
     for each in row["criteria"]:
         mass = each.get("mass")
-        if mass is not None and mass < DOUBTFUL:
+        if mass is not None and mass < DOUBTFUL_MASS:
             names.append(each["criterion"])
     if names:
         yield f"the reply is more likely no score than one, for {', '.join(names)}"

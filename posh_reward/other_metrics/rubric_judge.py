@@ -26,8 +26,8 @@ from pydantic import (
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.metrics.metric import as_lists, mean, read_reference, signature, usable
 from posh_reward.metrics.wording import sections
-from posh_reward.models.asker import READING_VERSION, Asker
-from posh_reward.models.model import Model, Prompt, model_of, savable
+from posh_reward.models.asker import READING_VERSION, CachingModel
+from posh_reward.models.model import Model, Prompt, make_savable, resolve_model
 from posh_reward.settings import SETTINGS_SUFFIXES, read_settings, shorten, suggest_name
 from posh_reward.store import Store, open_store
 from posh_reward.types import Failure, Reply, Usage
@@ -266,7 +266,7 @@ def _read_metric_points(metric: RubricMetric, content: object) -> MetricPoints:
         raise ReplyError(f"the score of {metric.name} is {shorten(score)}, not one of {allowed}")
     if not isinstance(feedback, str):
         raise ReplyError(f"the feedback on {metric.name} is not a text")
-    reason = savable(feedback.strip()[:MAX_FEEDBACK_CHARACTERS])
+    reason = make_savable(feedback.strip()[:MAX_FEEDBACK_CHARACTERS])
     return MetricPoints(
         metric.name, metric.title, int(score), metric.lowest, metric.highest, reason
     )
@@ -372,11 +372,11 @@ class RubricJudge:
         rubric: str | PathLike[str] | Mapping[str, Any] | Rubric = "animals",
         store: str | PathLike[str] | Store | None = None,
     ) -> None:
-        self.model = model_of(model)
+        self.model = resolve_model(model)
         self.rubric = load_rubric(rubric)
         self.store = open_store(store)
         self._opening = build_opening(self.rubric)
-        self._asker = Asker(self.model, self.store)
+        self._asker = CachingModel(self.model, self.store)
 
     @property
     def signature(self) -> str:

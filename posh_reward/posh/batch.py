@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from posh_reward.errors import JudgeError, PoshError
-from posh_reward.models.model import checked_reply
+from posh_reward.models.model import check_reply
 from posh_reward.posh.examine import Examination, Steps
 from posh_reward.posh.judge import Judge, Witness
 from posh_reward.posh.search import Answers, Ask, checked_grade
@@ -86,7 +86,7 @@ def _answer(
     """Answer one turn: all rewrites, all questions about texts, or all questions about images."""
     first = next(iter(asks.values()))[0]
     if isinstance(first, Phrase):
-        return _answer_in_one_call(asks, rewriter, checked_reply, Reply)
+        return _answer_in_one_call(asks, rewriter, check_reply, Reply)
     answerer = judge if first.image is None else witness
     assert answerer is not None, "only a witness is asked about images"
     return _answer_in_one_call(asks, answerer.grade, checked_grade, Verdict)

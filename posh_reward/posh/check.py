@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from posh_reward.errors import JudgeError
 from posh_reward.metrics.metric import Figures, field_of, mean
-from posh_reward.models.model import not_grades
+from posh_reward.models.model import explain_doubtful_replies
 from posh_reward.posh.means import Weights
 from posh_reward.types import Scores
 
@@ -67,7 +67,7 @@ def unfit(
         if score.failure is not None:
             return f"could not score a first pair: {score.failure}"
     doubtful = mean([score.doubtful_share for score in (*identical, *unrelated)])
-    if (reason := not_grades(doubtful)) is not None:
+    if (reason := explain_doubtful_replies(doubtful)) is not None:
         return reason
     axes = ("recall",) if recall_only else ("precision", "recall")
     high, low = (

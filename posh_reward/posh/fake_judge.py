@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from posh_reward.models.fake_model import FakeModel, Recorder, verdict_of
+from posh_reward.models.fake_model import FakeModel, Recorder, make_fake_verdict
 from posh_reward.models.fake_model import Grader as PromptGrader
 from posh_reward.models.model import Prompt
 from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
@@ -41,7 +41,7 @@ class FakeJudge(Recorder):
         self.questions.extend(questions)
         self.usage.requests += len(questions)
         self.usage.images += sum(each.image is not None for each in questions)
-        verdicts = [verdict_of(self._grader(question)) for question in questions]
+        verdicts = [make_fake_verdict(self._grader(question)) for question in questions]
         self.usage.count_failures(verdicts)
         return verdicts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from posh_reward.models.asker import Asker
+from posh_reward.models.asker import CachingModel
 from posh_reward.models.model import Model, Sleepable
 from posh_reward.posh.search import Pace
 from posh_reward.posh.wording import check_preset, prompt, rewrite_prompt
@@ -70,7 +70,7 @@ class PromptJudge:
     def __init__(self, model: Model, preset: str = "released", store: Store | None = None) -> None:
         self.model = model
         self.preset = check_preset(preset)
-        self._asker = Asker(model, store)
+        self._asker = CachingModel(model, store)
 
     @property
     def pace(self) -> Pace:

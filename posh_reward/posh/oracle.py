@@ -22,7 +22,7 @@ from posh_reward.datasets.scenes import (
     list_things,
 )
 from posh_reward.errors import InputError, MissingDependencyError
-from posh_reward.models.prompt_images import image_of
+from posh_reward.models.prompt_images import load_prompt_image
 from posh_reward.types import Description, Failure, Question, Token, Usage, Verdict
 
 SLOT_WORDS = {"left": 0, "center": 1, "centre": 1, "middle": 1, "right": 2}
@@ -255,7 +255,7 @@ def draw_album(dataset: str) -> Mapping[str, Scene]:
     for split in SPLITS:
         count = options.train if split == "train" else options.heldout
         for scene in generate_scenes(split, count, options.seed, plain=bool(options.plain)):
-            image = image_of(draw_scene(scene, options.scale))
+            image = load_prompt_image(draw_scene(scene, options.scale))
             if isinstance(image, Failure):
                 raise MissingDependencyError(str(image))
             scenes[image.digest] = scene

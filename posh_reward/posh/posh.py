@@ -20,8 +20,8 @@ from posh_reward.metrics.metric import (
     signature,
 )
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
-from posh_reward.models.model import awake
-from posh_reward.models.prompt_images import images_of
+from posh_reward.models.model import keep_awake
+from posh_reward.models.prompt_images import load_prompt_images
 from posh_reward.posh import means
 from posh_reward.posh.batch import fewer_collections, run_together
 from posh_reward.posh.examine import SUPPORTED, Examination, examine
@@ -74,7 +74,7 @@ def pair_tasks(
     generations: Sequence[object], references: Sequence[object], images: Sequence[object] | None
 ) -> list[PairTask]:
     """Pair the arguments of a call; several references of one pair become one text."""
-    prompt_images = [None] * len(generations) if images is None else images_of(images)
+    prompt_images = [None] * len(generations) if images is None else load_prompt_images(images)
     tasks = []
     for generation, reference, image in zip(generations, references, prompt_images, strict=True):
         texts = read_texts(reference)
@@ -388,7 +388,7 @@ class PoSh:
         """Return (precision, recall) of each pair; the judge is awake only during the call."""
         if not pairs:
             return iter(())
-        with awake(*self._awake()):
+        with keep_awake(*self._awake()):
             pace = pace_of(self.judge)
             steps = [
                 examination

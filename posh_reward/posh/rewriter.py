@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posh_reward.models.model import checked_reply
+from posh_reward.models.model import check_reply
 from posh_reward.posh.judge import Judge, base_judge
 from posh_reward.posh.loose_words import content_words
 from posh_reward.settings import shorten
@@ -39,7 +39,7 @@ class Rewriter:
         """One rewrite per phrase, in order; failures are not cached."""
         distinct = dict.fromkeys(phrases)
         new = [phrase for phrase in distinct if phrase not in self._cache]
-        replies = map(checked_reply, self._judge.rewrite(new)) if new else ()
+        replies = map(check_reply, self._judge.rewrite(new)) if new else ()
         fresh = dict(zip(new, replies, strict=True))
         self._count(fresh)
         # A dict keeps the order of insertion. Used phrases are taken out and put back at the end,

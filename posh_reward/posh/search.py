@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, NamedTuple, TypeVar
 
-from posh_reward.models.model import DOUBTFUL, checked_verdict
+from posh_reward.models.model import DOUBTFUL_MASS, check_verdict
 from posh_reward.posh.names import CandidateName, Finding, Roster, candidates
 from posh_reward.types import (
     HIGHEST_GRADE,
@@ -47,7 +47,7 @@ def pace_of(judge: object) -> Pace:
 
 def checked_grade(verdict: object) -> Verdict:
     """Return the verdict if it is a valid one over POSH's labels, else a failure."""
-    return checked_verdict(verdict, len(LABELS))
+    return check_verdict(verdict, len(LABELS))
 
 
 class Ask(NamedTuple):
@@ -95,7 +95,7 @@ class Inquiry:
         if verdict.probabilities is not None:
             self.replies += 1
             self.unparsed += verdict.unparsed
-            self.doubtful += verdict.mass < DOUBTFUL
+            self.doubtful += verdict.mass < DOUBTFUL_MASS
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from posh_reward.errors import InputError, JudgeError, MissingDependencyError
 from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes
 from posh_reward.metrics.records import read_scores, record_class
-from posh_reward.models.prompt_images import image_of, png_base64
+from posh_reward.models.prompt_images import load_prompt_image, png_base64
 from posh_reward.models.server import server_http
 from posh_reward.posh import means as aggregate
 from posh_reward.text_values import read_texts
@@ -205,7 +205,7 @@ class RemoteMetric:
             async with limit:
                 reply = await self._patiently(lambda: client.post(f"{self.url}/score", body))
         except server_http.ExchangeError as error:
-            if error.status != 413 and error.reason != server_http.TOO_BIG:
+            if error.status != 413 and error.reason != server_http.REPLY_TOO_LONG:
                 code, why = self._reason(error)
                 raise (InputError(why) if code == "invalid" else JudgeError(why)) from None
             if len(rows) > 1:
@@ -271,7 +271,7 @@ class RemoteMetric:
             return "", f"{self.url}: {error.reason if error.kind == 'engine' else error}"
         key = server_http.read_key(self._key_env)
         code, why, field, value, remedy = (
-            server_http.clean(str(body.get(name) or ""), key)
+            server_http.clean_message(str(body.get(name) or ""), key)
             for name in ("code", "error", "field", "value", "remedy")
         )
         place = f" ({field}{value and f': {value}'})" if field else ""
@@ -286,7 +286,7 @@ class RemoteMetric:
 def _cell(name: str, value: object) -> object:
     """Convert a value for JSON; a non-text stays one, so that the server gives the reason."""
     if name == "image":
-        prompt_image = image_of(value)
+        prompt_image = load_prompt_image(value)
         return None if isinstance(prompt_image, Failure) else png_base64(prompt_image.image)
     texts = read_texts(value)
     if not isinstance(texts, Failure):

@@ -20,7 +20,7 @@ from typing import Any
 
 from posh_reward.errors import ConfigError, InputError, escape_controls
 from posh_reward.metrics.metric import SEVERAL
-from posh_reward.models.hub import UNKNOWN, adapter_base, identity
+from posh_reward.models.hub import UNKNOWN_IDENTITY, adapter_base, find_identity
 from posh_reward.provenance import ORIGIN_FIELDS, Origin, Origins, read_origin
 from posh_reward.run_record import RUN_FILE, UNCHECKED_WARNING, RunRecord, read_run
 from posh_reward.study.packets.make import digest, read_key
@@ -71,7 +71,7 @@ class Tracer:
             if (path / MANIFEST).is_file():
                 yield from self._packet(path)
             elif path.is_dir():
-                if identity(str(path)) == UNKNOWN and not (path / RUN_FILE).is_file():
+                if find_identity(str(path)) == UNKNOWN_IDENTITY and not (path / RUN_FILE).is_file():
                     raise InputError(f"{str(path)!r} has no model, {RUN_FILE} or {MANIFEST}")
                 yield from self._weights(str(path), None)
             elif path.suffix in ENDINGS:
@@ -281,7 +281,9 @@ class Tracer:
                 return
             if not folder.is_dir():
                 here = "no folder of this name is here"
-                yield Step("weights", name, {"weights": expected or UNKNOWN, "folder": here})
+                yield Step(
+                    "weights", name, {"weights": expected or UNKNOWN_IDENTITY, "folder": here}
+                )
                 return
             step, run = _model_step(folder, expected)
             yield step
@@ -298,10 +300,10 @@ def _model_step(folder: Path, expected: str | None) -> tuple[Step, RunRecord | N
     """Compare a folder's weights with what is said of them, and read the record of its run."""
     run = problem = None
     try:
-        actual = identity(str(folder))
+        actual = find_identity(str(folder))
     except ConfigError as error:  # of an adapter that does not name its model
-        actual, problem = UNKNOWN, str(error)
-    if problem is None and expected and UNKNOWN not in expected and expected != actual:
+        actual, problem = UNKNOWN_IDENTITY, str(error)
+    if problem is None and expected and UNKNOWN_IDENTITY not in expected and expected != actual:
         problem = f"the step before used weights {expected}; this folder now has {actual}"
     try:
         run = read_run(folder)
@@ -340,7 +342,7 @@ def _run_facts(run: RunRecord | None) -> dict[str, str]:
             )
             for before in run.earlier
         },
-        "started from": f"{run.model} ({run.model_weights or UNKNOWN})",
+        "started from": f"{run.model} ({run.model_weights or UNKNOWN_IDENTITY})",
     }
     return {key: value for key, value in facts.items() if value}
 

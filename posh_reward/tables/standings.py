@@ -14,7 +14,7 @@ from posh_reward.embedded.english.wordnet import is_english
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.markup import find_markup
 from posh_reward.metrics.records import reason_of
-from posh_reward.models.model import not_grades
+from posh_reward.models.model import explain_doubtful_replies
 from posh_reward.provenance import Origins
 from posh_reward.tables.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
 from posh_reward.tables.tables import EXPLANATION, NAMES, Row
@@ -48,7 +48,7 @@ class Board:
 
 def _doubts(row: Mapping[str, Any]) -> Iterator[str]:
     """Reasons why POSH's scores of a row mean little: no failure, but a score that misleads."""
-    if not_grades(row.get("doubtful_share") or 0) is not None:
+    if explain_doubtful_replies(row.get("doubtful_share") or 0) is not None:
         yield NO_GRADES
     if row.get("reference_elements") == 0:
         yield NOTHING_ASKED

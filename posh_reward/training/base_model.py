@@ -16,10 +16,10 @@ from typing import Any
 from posh_reward.datasets.load_dataset import check_name_of_hub
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import (
-    MERGED,
-    UNKNOWN,
+    MERGED_MODEL_PREFIX,
+    UNKNOWN_IDENTITY,
     adapter_base,
-    identity,
+    find_identity,
     lacking_file,
     weights_fingerprint,
 )
@@ -60,8 +60,8 @@ def find_base_model(name: str) -> str | None:
             ) from None
     run = read_run(Path(name))
     if run is not None and run.model == base and Path(base).is_dir():
-        learned, now = run.model_weights, identity(base)
-        if learned not in (None, UNKNOWN, now):
+        learned, now = run.model_weights, find_identity(base)
+        if learned not in (None, UNKNOWN_IDENTITY, now):
             raise ConfigError(
                 f"{name} is an adapter of {base} when its weights were {learned}, and they are "
                 f"{now} now: restore that model, or train the adapter again"
@@ -83,7 +83,7 @@ def starting_model(name: str, output: Path) -> str:
     weights = weights_fingerprint(Path(name))
     if weights is None:
         raise ConfigError(f"{name} has no adapter_model.safetensors: save the adapter in that form")
-    folder = output / f"{MERGED}_{weights}"
+    folder = output / f"{MERGED_MODEL_PREFIX}_{weights}"
     with PartialState().main_process_first():
         if not (folder / "config.json").is_file() or lacking_file(folder):
             _merge_in_subprocess(name, base, folder)

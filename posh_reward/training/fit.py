@@ -386,17 +386,17 @@ def _vllm_grader(options: Mapping[str, Any]) -> JudgeOnGpu:
 
 
 def _packed_grader(options: Mapping[str, Any]) -> JudgeOnGpu:
-    from posh_reward.models.packed.runner import CUDA_SHARE, MOST_TOKENS
+    from posh_reward.models.packed.runner import CUDA_STATE_SHARE, MAX_STORED_TOKENS
 
     shape, size = shape_of(options["model"]), BYTES.get(options.get("dtype", "auto"), 2)
     weights, given = shape.parameters * size, options.get("memory_gb")
     return JudgeOnGpu(
         weights=weights,
-        cache=MOST_TOKENS * shape.cached * size if given is None else float(given) * GIB,
+        cache=MAX_STORED_TOKENS * shape.cached * size if given is None else float(given) * GIB,
         sleeps=bool(options.get("sleep", True)),
         asleep=ceil(weights / GIB) * GIB,  # in buffers of a GiB: models.packed.host_copy
         one_pass=pass_size(shape, int(options.get("max_batch_tokens", 8192)), size),
-        share=CUDA_SHARE if given is None else None,
+        share=CUDA_STATE_SHARE if given is None else None,
     )
 
 
@@ -410,15 +410,15 @@ def pass_size(shape: ModelShape, budget: int, size: int) -> float:
     to float32. For 8,192 tokens of Qwen3-14B, and a prompt, 9,216 x (4 x 5,120 + 3 x 17,408)
     numbers, and masks of 9,216 x 5 x 1,024, take 1.4 GB.
     """
-    from posh_reward.models.packed.packing import GROUP_KEYS
-    from posh_reward.models.packed.runner import HEAD_CHUNK
+    from posh_reward.models.packed.packing import MAX_GROUP_KEYS
+    from posh_reward.models.packed.runner import HEAD_CHUNK_TOKENS
 
     tokens = budget + PATH_TOKENS
     kept = shape.cached / shape.layers  # numbers per token in a layer's cache
     masks = tokens * PATH_TOKENS * 2 * shape.width / kept
     feeding = tokens * (4 * shape.width + 3 * shape.inner)
-    attending = tokens * 10 * shape.width + GROUP_KEYS * kept
-    head = min(HEAD_CHUNK, shape.vocabulary) * shape.width * 4
+    attending = tokens * 10 * shape.width + MAX_GROUP_KEYS * kept
+    head = min(HEAD_CHUNK_TOKENS, shape.vocabulary) * shape.width * 4
     return max((masks + max(feeding, attending)) * size, head)
 
 

@@ -25,7 +25,7 @@ from posh_reward.errors import (
     installed_version,
     on_one_line,
 )
-from posh_reward.models.hub import UNKNOWN, config_digest, identity
+from posh_reward.models.hub import UNKNOWN_IDENTITY, config_digest, find_identity
 from posh_reward.models.prompt_images import resize_for_model
 from posh_reward.models.vllm.vllm_model import set_vllm_defaults
 from posh_reward.process.progress import progress_bar
@@ -84,7 +84,7 @@ class GenerationSettings:
         """Return what a model's descriptions depend on besides the image."""
         run = read_run(Path(model))
         return Origin(
-            weights=identity(model),
+            weights=find_identity(model),
             config=config_digest(model),
             engine=f"{self.engine} {installed_version(self.engine)}",
             dtype="bfloat16" if _has_gpu() else "float32",
@@ -250,7 +250,7 @@ def _build_origins(
                 f"({'; '.join(differences)}): call it otherwise (OTHER={model}), write to another "
                 "--output, or delete these rows"
             )
-        if known is not None and UNKNOWN in known.weights:
+        if known is not None and UNKNOWN_IDENTITY in known.weights:
             logger.warning(
                 "whether the weights of %s are those of its rows in %s is unknown: name a folder, "
                 "or connect to the hub", escape_controls(label), output,

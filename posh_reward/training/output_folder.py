@@ -10,7 +10,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.models.hub import MERGED
+from posh_reward.models.hub import MERGED_MODEL_PREFIX
 from posh_reward.process.locks import keep_folder
 from posh_reward.run_record import RunRecord, read_run
 from posh_reward.settings import shorten
@@ -77,7 +77,7 @@ def _has_model(folder: Path) -> bool:
     """Return True for a model in the folder or, as of a distilled judge, in one of its own."""
     inner = (file.parent.name for file in folder.glob("*/*model*.safetensors"))
     own = any(folder.glob("*model*.safetensors"))
-    return own or not all(name.startswith(("checkpoint-", MERGED)) for name in inner)
+    return own or not all(name.startswith(("checkpoint-", MERGED_MODEL_PREFIX)) for name in inner)
 
 
 def _finished_step(folder: Path, args: Any, record: RunRecord | None) -> int | None:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 from transformers import TrainerCallback
 
 from posh_reward.errors import PoshError, installed_version
-from posh_reward.models.hub import COMMIT, FINGERPRINT, UNKNOWN, identity, samples
+from posh_reward.models.hub import (
+    COMMIT,
+    FINGERPRINT_CHARACTERS,
+    UNKNOWN_IDENTITY,
+    find_identity,
+    read_samples,
+)
 from posh_reward.reward.objectives import metrics_of
 from posh_reward.run_record import UNCHECKED_WARNING, RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
@@ -140,7 +146,7 @@ def _new_record(
         state="running",
         reason=None,
         model=str(model.model_name_or_path),
-        model_weights=identity(str(model.model_name_or_path), model.model_revision),
+        model_weights=find_identity(str(model.model_name_or_path), model.model_revision),
         data=_describe_data(script, script.dataset_train_split, trainer.train_dataset),
         prompt=getattr(script, "prompt_text", None),
         metric=read_metric_settings(script) if hasattr(script, "metric") else None,
@@ -183,7 +189,7 @@ def _continue_record(record: RunRecord, args: Any) -> tuple[RunRecord, str | Non
         return record, None
     problem = None
     learned = earlier.model_weights
-    if learned not in (None, UNKNOWN, record.model_weights):
+    if learned not in (None, UNKNOWN_IDENTITY, record.model_weights):
         # A folder's weights have a fingerprint; a commit may have changed something else.
         known = Path(record.model).is_dir() and len(learned) != COMMIT
         if known and record.settings.get("use_peft"):
@@ -246,19 +252,19 @@ def data_fingerprint(dataset: Any) -> str | None:
     for batch in dataset.with_format("arrow").iter(100):  # images as they are stored
         for row in batch.to_pylist():
             digest.update(repr(_content_to_hash(row)).encode("utf-8", "backslashreplace"))
-    return digest.hexdigest()[:FINGERPRINT]
+    return digest.hexdigest()[:FINGERPRINT_CHARACTERS]
 
 
 def _content_to_hash(value: Any) -> Any:
     if isinstance(value, Mapping) and value.keys() == {"bytes", "path"}:
         content, path = value["bytes"], value["path"]
         if content is not None:
-            return len(content), list(samples(BytesIO(content), 0, len(content)))
+            return len(content), list(read_samples(BytesIO(content), 0, len(content)))
         if path is None or not Path(path).is_file():
             return path
         size = Path(path).stat().st_size
         with Path(path).open("rb") as file:
-            return size, list(samples(file, 0, size))
+            return size, list(read_samples(file, 0, size))
     if isinstance(value, Mapping):
         return sorted((name, _content_to_hash(each)) for name, each in value.items())
     if isinstance(value, list):

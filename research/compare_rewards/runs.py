@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posh_reward import PoSh
-from posh_reward.models.fake_model import verdict_of
+from posh_reward.models.fake_model import make_fake_verdict
 from posh_reward.posh.examine import SUPPORTED
 from posh_reward.posh.judge import Judge
 from posh_reward.tables.engine import Columns, TableSettings, score_table
@@ -54,7 +54,7 @@ class NoisyJudge:
         )  # fmt: skip
         rng = random.Random(hashlib.sha256(repr(fields).encode()).digest())
         grade = verdict.grade + rng.gauss(0.0, self._deviation)
-        return verdict_of(min(max(grade, LOWEST_GRADE), HIGHEST_GRADE))
+        return make_fake_verdict(min(max(grade, LOWEST_GRADE), HIGHEST_GRADE))
 
     def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
         """Rewrite as the judge does."""

@@ -27,7 +27,7 @@ from PIL import Image
 from posh_reward import PoSh
 from posh_reward.cli import main
 from posh_reward.datasets.scenes import caption, generate_scenes
-from posh_reward.models.fake_model import FakeModel, quoted
+from posh_reward.models.fake_model import FakeModel, quote_suffix
 from posh_reward.models.model import MODELS, Prompt
 from posh_reward.study.packets.make import read_key, write_packet
 from posh_reward.training.doctor.node_checks import free_port
@@ -55,7 +55,7 @@ class Seeing(FakeModel):
 def ask(prompt: Prompt) -> str:
     time.sleep(0.02)
     if not prompt.suffix.startswith("Caption: "):
-        return quoted(prompt)
+        return quote_suffix(prompt)
     [reply] = WRITER.write([prompt], 4096)
     return str(reply.text)
 

@@ -166,8 +166,8 @@ def main() -> None:
     runpy.run_path(str(boot))["load_package"](boot.parents[2])
     from posh_reward.models.vllm import vllm_worker
 
-    vllm_worker.BEAT = 0.1
-    vllm_worker.serve(StandIn, settings)
+    vllm_worker.HEARTBEAT_SECONDS = 0.1
+    vllm_worker.serve_engine(StandIn, settings)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from posh_reward.models.hub import UNKNOWN, identity, weights_fingerprint
+from posh_reward.models.hub import UNKNOWN_IDENTITY, find_identity, weights_fingerprint
 
 Tensors = dict[str, np.ndarray]
 
@@ -46,7 +46,7 @@ def test_an_update_of_any_tensor_shows(
 
 def test_a_folder_without_tensors_has_none(tmp_path: Path) -> None:
     assert weights_fingerprint(tmp_path) is None
-    assert identity(str(tmp_path)) == UNKNOWN
+    assert find_identity(str(tmp_path)) == UNKNOWN_IDENTITY
 
 
 def test_an_adapter_is_identified_with_its_model(tmp_path: Path, tensors: Tensors) -> None:
@@ -56,14 +56,16 @@ def test_an_adapter_is_identified_with_its_model(tmp_path: Path, tensors: Tensor
     save_file({"lora": tensors["a"]}, adapter / "adapter_model.safetensors")
     config = {"base_model_name_or_path": str(base)}
     (adapter / "adapter_config.json").write_text(json.dumps(config))
-    before = identity(str(adapter))
+    before = find_identity(str(adapter))
     assert before == f"{weights_fingerprint(adapter)}+{weights_fingerprint(base)}"
     save_file({"a": tensors["b"]}, base / "model-0.safetensors")
-    assert identity(str(adapter)) != before
+    assert find_identity(str(adapter)) != before
 
 
 def test_weights_of_before_safetensors_are_identified(tmp_path: Path) -> None:
     for name, content in (("a", b"one"), ("b", b"two")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "pytorch_model.bin").write_bytes(content)
-    assert UNKNOWN != identity(str(tmp_path / "a")) != identity(str(tmp_path / "b"))
+    assert (
+        UNKNOWN_IDENTITY != find_identity(str(tmp_path / "a")) != find_identity(str(tmp_path / "b"))
+    )

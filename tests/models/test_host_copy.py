@@ -16,7 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import Parameter
 
-from posh_reward.models.packed.host_copy import ALIGNMENT_BYTES, BUFFER_BYTES, HostCopy, layout
+from posh_reward.models.packed.host_copy import (
+    ALIGNMENT_BYTES,
+    BUFFER_BYTES,
+    HostCopy,
+    pack_storages,
+)
 from tests.models.tiny import byte_tokenizer, tiny_model
 
 CPU = torch.device("cpu")
@@ -70,7 +75,7 @@ SIZES = st.lists(st.integers(0, 3 * BUFFER_BYTES), max_size=20)
 
 @given(SIZES)
 def test_storages_lie_apart_in_buffers_that_are_nearly_full(sizes: list[int]) -> None:
-    places, buffers = layout(sizes)
+    places, buffers = pack_storages(sizes)
     ends = [0] * len(buffers)
     for (buffer, start), size in sorted(zip(places, sizes, strict=True)):
         assert start % ALIGNMENT_BYTES == 0
@@ -85,11 +90,11 @@ def test_storages_lie_apart_in_buffers_that_are_nearly_full(sizes: list[int]) ->
 
 def test_the_largest_storages_are_placed_first() -> None:
     unit = BUFFER_BYTES // 8
-    places, buffers = layout([5 * unit, 2 * unit, 4 * unit, 3 * unit])
+    places, buffers = pack_storages([5 * unit, 2 * unit, 4 * unit, 3 * unit])
     assert places == [(0, 0), (1, 4 * unit), (1, 0), (0, 5 * unit)]
     assert buffers == [8 * unit, 6 * unit]
-    assert layout([1, 1, 513]) == ([(0, 1024), (0, 1536), (0, 0)], [2048])
-    assert layout([]) == ([], [])
+    assert pack_storages([1, 1, 513]) == ([(0, 1024), (0, 1536), (0, 0)], [2048])
+    assert pack_storages([]) == ([], [])
 
 
 def test_weights_stay_whole_when_they_cannot_be_moved() -> None:

@@ -11,10 +11,10 @@ from PIL import Image
 
 from posh_reward import InputError
 from posh_reward.models.prompt_images import (
-    LONGEST_SIDE,
+    MAX_ASPECT_RATIO,
     SizeLimits,
-    image_of,
-    images_of,
+    load_prompt_image,
+    load_prompt_images,
     size_for_model,
 )
 from posh_reward.types import Failure
@@ -37,14 +37,16 @@ def test_every_form_of_an_image_is_the_same_image(image: Image.Image, tmp_path: 
     path = tmp_path / "a.png"
     path.write_bytes(as_png(image))
     forms = (image, path, str(path), as_png(image), {"bytes": as_png(image), "path": None})
-    assert len({image_of(form) for form in (*forms, {"bytes": None, "path": str(path)})}) == 1
-    assert image_of(image_of(image)) == image_of(image)
+    assert (
+        len({load_prompt_image(form) for form in (*forms, {"bytes": None, "path": str(path)})}) == 1
+    )
+    assert load_prompt_image(load_prompt_image(image)) == load_prompt_image(image)
 
 
 def test_an_image_that_comes_several_times_is_read_once(image: Image.Image, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(as_png(image))
-    by_path, by_object, again, object_again, missing = images_of(
+    by_path, by_object, again, object_again, missing = load_prompt_images(
         [str(path), image, str(path), image, None]
     )
     assert by_path is again
@@ -58,7 +60,7 @@ def test_an_image_is_turned_upright(image: Image.Image) -> None:
     exif[0x0112] = 6  # turn by 90 degrees clockwise to show
     buffer = BytesIO()
     turned.save(buffer, "png", exif=exif)
-    assert image_of(buffer.getvalue()) == image_of(image)
+    assert load_prompt_image(buffer.getvalue()) == load_prompt_image(image)
 
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\nshowpage\n%%EOF\n"
@@ -85,14 +87,14 @@ POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 50 50\nshowpage\n%%EO
     ],
 )
 def test_what_is_not_an_image_is_a_failure(given: object, reason: str) -> None:
-    found = image_of(given)
+    found = load_prompt_image(given)
     assert isinstance(found, Failure)
     assert reason in found.detail
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
-    found = image_of(tmp_path / "pipe.png")
+    found = load_prompt_image(tmp_path / "pipe.png")
     assert isinstance(found, Failure)
     assert "is not a file" in found.detail
 
@@ -102,7 +104,7 @@ def test_a_jpeg_of_endless_scans_is_refused(image: Image.Image) -> None:
     image.save(buffer, "jpeg", progressive=True)
     content = buffer.getvalue()
     start = content.rindex(b"\xff\xda")
-    found = image_of(content[:start] + content[start:-2] * 100 + content[-2:])
+    found = load_prompt_image(content[:start] + content[start:-2] * 100 + content[-2:])
     assert isinstance(found, Failure)
     assert "scans" in found.detail
 
@@ -120,7 +122,7 @@ def test_a_settled_size_is_the_one_of_qwens_processors(
     pytest.importorskip("transformers")
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
-    if max(width, height) > LONGEST_SIDE * min(width, height):
+    if max(width, height) > MAX_ASPECT_RATIO * min(width, height):
         with pytest.raises(InputError, match="crop it"):
             size_for_model(width, height, factor, least, most)
         return

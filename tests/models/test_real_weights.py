@@ -23,10 +23,10 @@ pytest.importorskip("transformers")
 
 from posh_reward import JudgeError, PoSh, PoshReward
 from posh_reward.models.chat import Chat
-from posh_reward.models.model import TOP, Prompt, label_masses, label_tokens, verdict
+from posh_reward.models.model import TOP_TOKENS, Prompt, label_masses, label_tokens, make_verdict
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
-from posh_reward.models.server.server_http import TOO_LONG
+from posh_reward.models.server.server_http import PROMPT_TOO_LONG
 from posh_reward.models.vllm import VllmModel
 from posh_reward.posh.check import PROBES
 from posh_reward.posh.judge import PromptJudge
@@ -93,13 +93,13 @@ def masses(verdicts: Sequence[Verdict]) -> list[float]:
 
 def expected(after: Sequence[dict[int, float]], tokenizer: Any) -> list[float]:
     tokens = label_tokens(tokenizer, LABELS)
-    return masses([verdict(label_masses(row, tokens)) for row in after])
+    return masses([make_verdict(label_masses(row, tokens)) for row in after])
 
 
 def twenty_likeliest(after: Sequence[dict[int, float]], tokenizer: Any) -> list[float]:
     tokens = label_tokens(tokenizer, LABELS, "top-20")
-    best = [dict(sorted(row.items(), key=lambda item: -item[1])[:TOP]) for row in after]
-    return masses([verdict(label_masses(row, tokens), "top-20") for row in best])
+    best = [dict(sorted(row.items(), key=lambda item: -item[1])[:TOP_TOKENS]) for row in after]
+    return masses([make_verdict(label_masses(row, tokens), "top-20") for row in best])
 
 
 def engines() -> set[int]:
@@ -358,7 +358,7 @@ def test_vllm_serves_what_a_plain_pass_gives(
     found = masses(verdicts)
     print(f"labels, worst by {max(abs(a - b) for a, b in zip(found, wanted, strict=True)):.1e}")
     assert found == pytest.approx(wanted, abs=1e-4)
-    assert str(too_long.failure) == TOO_LONG
+    assert str(too_long.failure) == PROMPT_TOO_LONG
     server.usage = Usage()
     shared = "DESCRIPTION: " + "A dog. " * 80
     server.choose([Prompt(shared, f"Q: Is {i}?") for i in range(8)], LABELS)

@@ -35,8 +35,8 @@ from posh_reward.models.server import (
     server_model,
 )
 from posh_reward.models.server.fleet import NO_TOKEN
-from posh_reward.models.server.identity import PROBE
-from posh_reward.models.server.server_http import ExchangeError, _certificates
+from posh_reward.models.server.identity import PROBE_QUESTION
+from posh_reward.models.server.server_http import ExchangeError, _load_certificates
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.load_judge import load_judge
 from posh_reward.types import Failure, Verdict
@@ -119,8 +119,8 @@ PASSING = {
     "429": (says(429, Retry_After="0"), server_http.BUSY),
     "500": (says(500), "the server failed (500)"),
     "503 page": (says(503, b"<html>Bad gateway</html>"), "the server failed (503)"),
-    "hang": (waits(60.0), server_http.TIMEOUT),
-    "drip": (drips, server_http.TIMEOUT),
+    "hang": (waits(60.0), server_http.SERVER_TIMED_OUT),
+    "drip": (drips, server_http.SERVER_TIMED_OUT),
     "broken off": (breaks_off, server_http.BROKEN_OFF),
     "truncated": (sends(b'{"choices": [{"index": 0, '), server_http.NO_JSON),
     "html": (sends(b"<html>Log in</html>", Content_Type="text/html"), server_http.NO_JSON),
@@ -134,25 +134,28 @@ LASTING = {
     "none listed": (changes(lambda reply: top(reply).clear()), chat_messages.NO_LOG_PROBABILITIES),
     "NaN": (with_value(float("nan")), chat_messages.NO_NUMBERS),
     "infinity": (with_value(float("inf")), chat_messages.NO_NUMBERS),
-    "minus infinity": (with_value(float("-inf")), chat_messages.MASKED),
-    "struck out": (with_value(-9999.0), chat_messages.MASKED),
+    "minus infinity": (with_value(float("-inf")), chat_messages.MASKED_LOG_PROBABILITIES),
+    "struck out": (with_value(-9999.0), chat_messages.MASKED_LOG_PROBABILITIES),
     "more than 1": (changes(lambda it: top(it).extend(top(it)[:3])), chat_messages.NO_NUMBERS),
     "text for number": (with_value("0.5"), chat_messages.NO_NUMBERS),  # type: ignore[arg-type]
-    "repeated": (changes(repeat_a_token), chat_messages.REPEATED),
-    "no choices": (changes(lambda reply: reply.update(choices=[])), chat_messages.FORM),
-    "huge": (sends(b" " * 5_000_000), server_http.TOO_BIG),
+    "repeated": (changes(repeat_a_token), chat_messages.LISTED_TWICE),
+    "no choices": (changes(lambda reply: reply.update(choices=[])), chat_messages.NO_COMPLETION),
+    "huge": (sends(b" " * 5_000_000), server_http.REPLY_TOO_LONG),
     "overflow": (
         says(400, {"error": {"message": "This model's maximum context length is 99 tokens."}}),
-        server_http.TOO_LONG,
+        server_http.PROMPT_TOO_LONG,
     ),
-    "vLLM's overflow": (says(400, {"error": "context length is only 9"}), server_http.TOO_LONG),
+    "vLLM's overflow": (
+        says(400, {"error": "context length is only 9"}),
+        server_http.PROMPT_TOO_LONG,
+    ),
     "400": (says(400), "the server refuses the request (400)"),
 }
 
 
 def patience(fault: str) -> float:
     """Seconds: where all of them are waited for, few, but thrice what the honest answers take."""
-    if PASSING.get(fault, ("", ""))[1] != server_http.TIMEOUT:
+    if PASSING.get(fault, ("", ""))[1] != server_http.SERVER_TIMED_OUT:
         return 5.0
     with LyingServer() as server:
         judge = model(server)
@@ -203,7 +206,7 @@ def test_many_poisoned_prompts_do_not_give_up_the_batch() -> None:
 def test_a_judge_that_hangs_from_the_start_costs_two_timeouts(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_model, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(server_model, "WAIT_LOG_SECONDS", 0.05)
     with LyingServer(lambda number, text: waits(2.0)) as server, caplog.at_level(logging.WARNING):
         judge = model(server, timeout=0.3, retries=5)
         with pytest.raises(JudgeError, match="no answer in time; is it started, and timeout long"):
@@ -220,7 +223,7 @@ def test_a_server_known_to_be_silent_costs_one_sign_of_life() -> None:
         silent, asked = True, []
         for _ in range(3):
             verdicts = judge.choose(PROMPTS, LABELS)
-            assert {str(verdict.failure) for verdict in verdicts} == {server_http.TIMEOUT}
+            assert {str(verdict.failure) for verdict in verdicts} == {server_http.SERVER_TIMED_OUT}
             asked.append(len(server.bodies))
         first, second, third = asked
         assert first <= START + server_batch.MAX_TIMEOUTS * 4 + 1
@@ -335,7 +338,7 @@ def test_equal_prefixes_go_to_one_server() -> None:
             for server in (one, two)
         ]
         assert len(one.bodies) == len(two.bodies) == START + 2 * (2 * len(WORDS) + CHECK_QUESTIONS)
-    assert texts[0] & texts[1] == {PROBE.partition("\n")[0]}, "which checks servers"
+    assert texts[0] & texts[1] == {PROBE_QUESTION.partition("\n")[0]}, "which checks servers"
 
 
 def test_another_server_takes_over_when_one_is_killed() -> None:
@@ -362,10 +365,10 @@ def test_a_server_that_recovers_gets_its_share(monkeypatch: pytest.MonkeyPatch) 
             for _ in range(3):
                 assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
             asked, ill = len(one.bodies), False
-            later = SimpleNamespace(monotonic=lambda: time.monotonic() + fleet.REST + 1)
+            later = SimpleNamespace(monotonic=lambda: time.monotonic() + fleet.COOLDOWN_SECONDS + 1)
             monkeypatch.setattr(fleet, "time", later)
             assert all(map(same, judge.choose(PROMPTS, LABELS), HONEST))
-        assert asked == START + fleet.STRIKES
+        assert asked == START + fleet.FAILURES_BEFORE_COOLDOWN
         assert len(one.bodies) == asked + len(PROMPTS) + CHECK_QUESTIONS
 
 
@@ -538,7 +541,7 @@ def test_every_token_that_contains_a_digit_counts_for_it() -> None:
     given += [("word", 0.001)] * 20
     listed = [{"token": token, "logprob": log(p)} for token, p in given]
     reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
-    verdict = chat_messages.read_top(reply, LABELS)
+    verdict = chat_messages.read_top_tokens(reply, LABELS)
     assert verdict.probabilities == pytest.approx((0, 0, 0, 0.45 / 0.95, 0.5 / 0.95))
     assert verdict.mass == pytest.approx(0.95)
 
@@ -547,7 +550,7 @@ def test_labels_that_are_words_are_read_whole() -> None:
     listed = [{"token": token, "logprob": log(p)} for token, p in [("no", 0.4), ("not", 0.4)]]
     listed += [{"token": " " * n + "yes", "logprob": log(0.005)} for n in range(20)]
     reply = {"choices": [{"logprobs": {"content": [{"top_logprobs": listed}]}}]}
-    assert chat_messages.read_top(reply, ("no", "yes")).mass == pytest.approx(0.49)
+    assert chat_messages.read_top_tokens(reply, ("no", "yes")).mass == pytest.approx(0.49)
 
 
 def test_a_reply_without_label_is_an_unparsed_one() -> None:
@@ -571,10 +574,10 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from(["choices", "usage", "tokens"]), json_values))
 def test_any_json_is_at_worst_a_failure(reply: dict[str, Any]) -> None:
     for read in (
-        lambda: chat_messages.read_top(reply, LABELS),
-        lambda: chat_messages.read_ids(reply, [(1,)]),
-        lambda: chat_messages.read_text(reply),
-        lambda: chat_messages.token_ids(reply),
+        lambda: chat_messages.read_top_tokens(reply, LABELS),
+        lambda: chat_messages.read_label_ids(reply, [(1,)]),
+        lambda: chat_messages.read_reply_text(reply),
+        lambda: chat_messages.read_token_ids(reply),
     ):
         with suppress(ExchangeError):
             read()
@@ -679,7 +682,7 @@ def test_endless_100_continue_ends_at_the_timeout() -> None:
         began = time.monotonic()
         [verdict] = judge.choose(PROMPTS[:1], LABELS)
         took = time.monotonic() - began
-    assert verdict.failure == Failure("engine", server_http.TIMEOUT)
+    assert verdict.failure == Failure("engine", server_http.SERVER_TIMED_OUT)
     assert took < 5, "two exchanges of 0.3 s: the question and a sign of life"
 
 
@@ -758,7 +761,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name in (*PROXIES, "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    _certificates.cache_clear()
+    _load_certificates.cache_clear()
     return monkeypatch
 
 
@@ -837,6 +840,6 @@ def test_a_certificate_that_is_not_trusted_is_not_called_a_server_that_is_down(
         with pytest.raises(JudgeError, match=r"certificate is not trusted; point SSL_CERT_FILE"):
             model(url).wake()
         environment.setenv("SSL_CERT_FILE", str(certificate))
-        _certificates.cache_clear()
+        _load_certificates.cache_clear()
         assert all(map(same, model(url).choose(PROMPTS, LABELS), HONEST))
-    _certificates.cache_clear()
+    _load_certificates.cache_clear()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from posh_reward import JudgeError
-from posh_reward.models.asker import Asker
+from posh_reward.models.asker import CachingModel
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.server import ServerModel, held_answers
 from posh_reward.models.server.identity import OTHER_GRADES
@@ -149,7 +149,7 @@ def test_a_server_of_another_model_that_comes_later_is_left_alone() -> None:
         judge = model(one, two)
         judge.wake()
         two.liar = lambda number, text: named("other/model")
-        judge._fleet.servers[1].rests_until = 0.0
+        judge._pool.servers[1].cooldown_until = 0.0
         assert check_honest(judge.choose(PROMPTS, LABELS)) == len(PROMPTS)
         two.liar = lambda number, text: None
         asked = len(two.bodies)
@@ -199,7 +199,7 @@ def test_a_silent_change_is_noticed_and_nothing_of_it_kept(
             assert len(notes) <= answers
             assert reasons(verdicts) == {OTHER_GRADES}
             assert reasons(judge.choose(PROMPTS, LABELS)) == {OTHER_GRADES}
-            assert len(server.bodies) < START + answers + held_answers.LARGEST_BLOCK + 40
+            assert len(server.bodies) < START + answers + held_answers.MAX_BLOCK_ANSWERS + 40
         server.liar = lambda number, text: None
         assert check_honest(judge.choose(PROMPTS, LABELS)) == len(PROMPTS)
 
@@ -225,7 +225,7 @@ def test_a_check_follows_each_block_and_each_batch() -> None:
         judge.choose(many, LABELS)
         asked = len(server.bodies)
         judge.choose(many, LABELS)
-        checks = len(many) // held_answers.LARGEST_BLOCK + 1
+        checks = len(many) // held_answers.MAX_BLOCK_ANSWERS + 1
         assert len(server.bodies) - asked <= len(many) + CHECK_QUESTIONS * checks
         asked = len(server.bodies)
         judge.choose(many[:1], LABELS)
@@ -236,7 +236,7 @@ def test_a_check_follows_each_block_and_each_batch() -> None:
 
 
 def answers(server: LyingServer, store: Path, **options: Any) -> list[Verdict]:
-    return Asker(model(server, **options), Store(store)).choose(PROMPTS, LABELS)
+    return CachingModel(model(server, **options), Store(store)).choose(PROMPTS, LABELS)
 
 
 def test_a_store_is_not_shared_with_another_model_of_the_same_name(
@@ -266,6 +266,6 @@ def test_what_is_stored_is_the_first_models(tmp_path: Path) -> None:
     for lie in (inverts, named("other/model"), waits(60.0)):
         with LyingServer(after(60, lie)) as server:
             answers(server, store, concurrency=4, timeout=0.5)
-    kept = Asker(FakeModel(name=f"server:{MODEL}:top-20"), Store(store))
+    kept = CachingModel(FakeModel(name=f"server:{MODEL}:top-20"), Store(store))
     assert check_honest(kept.choose(PROMPTS, LABELS)) == len(PROMPTS)
     assert kept.model.usage.cache_hits > 30

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from posh_reward import JudgeError
-from posh_reward.models.asker import BLIND, Asker
+from posh_reward.models.asker import NO_IMAGES_ACCEPTED, CachingModel
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt, load_model
-from posh_reward.models.prompt_images import image_of
+from posh_reward.models.prompt_images import load_prompt_image
 from posh_reward.models.server import ServerModel
 from posh_reward.models.server.fleet import NO_SIGHT
 from posh_reward.types import PromptImage
@@ -34,7 +34,7 @@ PREFIX = question("dog").prefix
 
 
 def noise(seed: str) -> PromptImage:
-    found = image_of(Image.frombytes("RGB", (60, 40), random.Random(seed).randbytes(7200)))
+    found = load_prompt_image(Image.frombytes("RGB", (60, 40), random.Random(seed).randbytes(7200)))
     assert isinstance(found, PromptImage)
     return found
 
@@ -65,7 +65,7 @@ def shown(body: dict[str, Any]) -> list[Image.Image]:
 def holds(body: dict[str, Any], prompt_image: PromptImage) -> bool:
     if isinstance(parts(body), str):
         return False
-    return prompt_image in [image_of(image) for image in shown(body)]
+    return prompt_image in [load_prompt_image(image) for image in shown(body)]
 
 
 def test_an_image_is_sent_before_the_text_without_loss() -> None:
@@ -80,9 +80,11 @@ def test_an_image_is_sent_before_the_text_without_loss() -> None:
         assert [reply] == judge.write([question("dog")], 10), "this server looks at words alone"
     assert [v.probabilities for v in verdicts[:-1]] == [pytest.approx(h) for h in HONEST]
     [last] = [body for body in bodies if len(parts(body)) == 3]
-    assert [image_of(image) for image in shown(last)] == [BLUE, RED]
+    assert [load_prompt_image(image) for image in shown(last)] == [BLUE, RED]
     assert parts(last)[-1] == {"type": "text", "text": both.text}
-    asked = {(tuple(map(image_of, shown(body))), parts(body)[-1]["text"]) for body in bodies}
+    asked = {
+        (tuple(map(load_prompt_image, shown(body))), parts(body)[-1]["text"]) for body in bodies
+    }
     assert asked == {(p.images, p.text) for p in [*PROMPTS, both]}
 
 
@@ -92,8 +94,11 @@ def test_without_leave_no_image_is_sent(tmp_path: Path) -> None:
     assert load_model({**settings, "images": True}).sees
     with LyingServer() as server:
         judge = model(server, images=False)
-        for verdicts in (judge.choose(PROMPTS, LABELS), Asker(judge).choose(PROMPTS, LABELS)):
-            assert [verdict.failure for verdict in verdicts] == [BLIND] * len(PROMPTS)
+        for verdicts in (
+            judge.choose(PROMPTS, LABELS),
+            CachingModel(judge).choose(PROMPTS, LABELS),
+        ):
+            assert [verdict.failure for verdict in verdicts] == [NO_IMAGES_ACCEPTED] * len(PROMPTS)
         assert judge.choose([question("dog")], LABELS)[0].failure is None
         assert not any("image_url" in json.dumps(body) for body in server.bodies)
 

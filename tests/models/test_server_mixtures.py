@@ -190,7 +190,7 @@ def judge_of(server: LyingServer) -> ServerModel:
 @pytest.mark.slow
 @pytest.mark.parametrize("reply", [*GOOD, *BAD])
 def test_replies_that_are_bad_for_good(reply: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(fleet, "MAX_PAUSE_SECONDS", 0.1)
     lie = (GOOD | BAD)[reply]
     with LyingServer(lambda number, text: lie if number > 20 else None) as server:
         judge = judge_of(server)
@@ -208,6 +208,6 @@ def test_replies_that_are_bad_for_good(reply: str, monkeypatch: pytest.MonkeyPat
 def test_replies_that_are_bad_from_the_start_are_refused(
     reply: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(fleet, "MAX_PAUSE_SECONDS", 0.1)
     with LyingServer(lambda number, text: BAD[reply]) as server, pytest.raises(JudgeError):
         judge_of(server).wake()

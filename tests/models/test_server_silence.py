@@ -93,7 +93,7 @@ def test_prompts_that_a_server_hangs_on_fail_alone() -> None:
     bad = [question(f"poison {i}") for i in range(6)]
     with LyingServer(lambda number, text: waits(60.0) if "poison" in text else None) as server:
         verdicts, _ = timed(model(server, concurrency=4), [*bad, *PROMPTS[:40]])
-    assert {str(verdict.failure) for verdict in verdicts[:6]} == {server_http.TIMEOUT}
+    assert {str(verdict.failure) for verdict in verdicts[:6]} == {server_http.SERVER_TIMED_OUT}
     assert [verdict.failure for verdict in verdicts[6:]] == [None] * 40
 
 

@@ -144,7 +144,7 @@ def test_prove_finds_a_synonym_nearer_than_another_thing(minilm: Path) -> None:
     texts = ["The frock is crimson.", "The bridge is wooden."]
     same, other = prove.score(texts, [None] * 2, [None] * 2, captions)
     assert (same.truthfulness or 0) > (other.truthfulness or 0) + 0.05
-    assert encoders.name_of(str(minilm)) in prove.signature
+    assert encoders.text_encoder_name(str(minilm)) in prove.signature
 
 
 @library
@@ -153,7 +153,7 @@ def test_embedding_baselines_score_a_paraphrase_above_an_invention(
     minilm: Path, reader: Reader | None
 ) -> None:
     encoder = encoders.load_encoder(str(minilm))
-    measure = EmbeddingAlerts(encoder, encoders.name_of(str(minilm)), reader)
+    measure = EmbeddingAlerts(encoder, encoders.text_encoder_name(str(minilm)), reader)
     reference = "A toddler in a scarlet coat sits by the sea."
     texts = (
         "A small child in a red coat sits by the ocean.",

@@ -20,7 +20,7 @@ import torch
 
 from posh_reward import ConfigError, InputError, JudgeError, PoSh, types
 from posh_reward.models import asker
-from posh_reward.models.asker import Asker
+from posh_reward.models.asker import CachingModel
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import Prompt, label_tokens
 from posh_reward.models.packed import TransformersModel, runner
@@ -230,14 +230,14 @@ def test_a_pass_without_memory_is_freed_before_its_halves_run(
 def test_a_kill_costs_only_the_last_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: bool
 ) -> None:
-    monkeypatch.setattr(runner, "COLLECT_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "COLLECT_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(runner, "REPLIES_AT_ONCE", 1)
-    monkeypatch.setattr(asker, "KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(asker, "WRITE_INTERVAL_SECONDS", 0.0)
     store = tmp_path / "store"
     model, prompts = tiny_model(TOKENIZER), phrases() if write else questions()
 
     def answers(model: PreTrainedModel) -> Sequence[types.Verdict | types.Reply]:
-        ask = Asker(judge_of(model, max_batch_tokens=100), Store(store))
+        ask = CachingModel(judge_of(model, max_batch_tokens=100), Store(store))
         return ask.write(prompts, 4) if write else ask.choose(prompts, DIGITS)
 
     kept: list[int] = []

@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 import torch
 
 from posh_reward import InputError, JudgeError
-from posh_reward.models.asker import Asker
+from posh_reward.models.asker import CachingModel
 from posh_reward.models.model import Prompt, label_tokens, load_model
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.packed.runner import NO_ROOM, OUT_OF_MEMORY
@@ -257,15 +257,15 @@ def test_a_checkpoint_that_sees_simply_works(tmp_path: Path, kind: str) -> None:
     assert judge.sees
     assert judge.name.endswith(f":float32:labels:pixels-{MAX_PIXELS}")
     store = Store(tmp_path / "store")
-    told = Asker(judge, store).choose(questions(), DIGITS)
+    told = CachingModel(judge, store).choose(questions(), DIGITS)
     assert_as_alone(told, tiny_vl.seeing_model(TOKENIZER, kind), questions())
     again = pickle.loads(pickle.dumps(judge))
     assert (again.name, again.sees) == (judge.name, True)
-    assert Asker(again, store).choose(questions(), DIGITS) == told
+    assert CachingModel(again, store).choose(questions(), DIGITS) == told
     assert again.usage.cache_hits == len(questions())
     assert again._loaded is None, "all from the store"
     other = load_model({**settings, "max_pixels": 4 * tiny_vl.FACTOR**2})
-    assert Asker(other, store).choose(questions()[:1], DIGITS) != told[:1]
+    assert CachingModel(other, store).choose(questions()[:1], DIGITS) != told[:1]
     assert other.usage.cache_hits == 0, "smaller images are other questions"
 
 

@@ -16,12 +16,22 @@ from typing import Any
 import pytest
 
 from posh_reward import JudgeError
-from posh_reward.models.hub import fingerprint
+from posh_reward.models.hub import fingerprint_files
 from posh_reward.models.model import Prompt
-from posh_reward.models.prompt_images import SizeLimits, image_of, resize_for_model
+from posh_reward.models.prompt_images import SizeLimits, load_prompt_image, resize_for_model
 from posh_reward.models.vllm import VllmModel
-from posh_reward.models.vllm.vllm_engine import RETOKENISED, ImageInputs, input_of, with_cost
-from posh_reward.models.vllm.vllm_model import DEADLY, ENDED, GIVEN_UP, STICKING
+from posh_reward.models.vllm.vllm_engine import (
+    UNEXPECTED_TOKENS,
+    ImageInputs,
+    add_token_counts,
+    build_engine_prompt,
+)
+from posh_reward.models.vllm.vllm_model import (
+    BATCH_GIVEN_UP,
+    CRASHES_ENGINE,
+    JUDGE_GIVEN_UP,
+    NO_ANSWER_IN_TIME,
+)
 from posh_reward.models.vllm.vllm_worker import EngineReply, parse_prompts, prompts_json
 from posh_reward.types import PromptImage
 from tests.models.children import LABELS, Make, ask, prompts, right, tell
@@ -69,7 +79,7 @@ def test_it_sleeps_and_wakes(make: Make) -> None:
 def test_a_slow_answer_is_waited_for_as_long_as_there_are_signs_of_life(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posh_reward.models.vllm.vllm_model.SILENCE", 0.6)
+    monkeypatch.setattr("posh_reward.models.vllm.vllm_model.MAX_SILENCE_SECONDS", 0.6)
     model = make(max_restarts=0)
     assert ask(model, "dog", "slowly") == [right("dog"), right("slowly")]
 
@@ -168,12 +178,12 @@ def test_a_folder_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     for name, weights in {"one": b"a" * 3_000_000, "copy": b"a" * 3_000_000}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.safetensors").write_bytes(weights)
-    one = fingerprint(tmp_path / "one")
-    assert fingerprint(tmp_path / "copy") == one
+    one = fingerprint_files(tmp_path / "one")
+    assert fingerprint_files(tmp_path / "copy") == one
     with (tmp_path / "copy" / "model.safetensors").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"b")
-    assert fingerprint(tmp_path / "copy") != one
+    assert fingerprint_files(tmp_path / "copy") != one
 
 
 slow = pytest.mark.slow
@@ -199,7 +209,8 @@ def test_only_the_prompt_that_children_die_of_fails(make: Make, word: str) -> No
     for _ in range(2):
         found = model.choose(prompts(*suffixes), LABELS)
         assert [verdict.grade for verdict in found] == expected
-        assert found[30].failure == (STICKING if word in ("stop", "stuck") else DEADLY)
+        slow = word in ("stop", "stuck")
+        assert found[30].failure == (NO_ANSWER_IN_TIME if slow else CRASHES_ENGINE)
     assert tell(model, "pid")
 
 
@@ -226,14 +237,14 @@ def test_a_lost_batch_is_not_the_end(make: Make) -> None:
     model = make(max_restarts=2)
     deadly = prompts(*(f"die {i}" for i in range(20)))
     found = model.choose([*deadly, *prompts("dog")], LABELS)
-    assert {verdict.failure for verdict in found} == {ENDED}
+    assert {verdict.failure for verdict in found} == {BATCH_GIVEN_UP}
     assert ask(model, "dog") == [right("dog")]
-    assert {verdict.failure for verdict in model.choose(deadly, LABELS)} == {ENDED}
+    assert {verdict.failure for verdict in model.choose(deadly, LABELS)} == {BATCH_GIVEN_UP}
 
 
 def test_after_too_many_restarts_every_judgment_fails_at_once(make: Make) -> None:
     model = make(max_restarts=2)
-    for reason in (ENDED, GIVEN_UP):
+    for reason in (BATCH_GIVEN_UP, JUDGE_GIVEN_UP):
         found = model.choose(prompts(*(f"die {i}" for i in range(20))), LABELS)
         assert {verdict.failure for verdict in found} == {reason}
     started = time.monotonic()
@@ -403,7 +414,7 @@ def test_an_image_crosses_the_pipe_once() -> None:
     assert list(request["images"]) == [SMALL.digest]
     back = parse_prompts(request)
     assert back == asked
-    assert {image_of(each.images[0].image) for each in back} == {SMALL}
+    assert {load_prompt_image(each.images[0].image) for each in back} == {SMALL}
     assert "images" not in prompts_json(prompts("dog"), {})
 
 
@@ -422,13 +433,13 @@ SIGHT = ImageInputs(SizeLimits(*SIZES), placeholder=7)
 
 def test_vllm_gets_one_placeholder_an_image_and_its_digest() -> None:
     prompt = Prompt("", "dog", (SMALL, LARGE))
-    given = input_of(prompt, [1, 7, 2, 7, 3])
+    given = build_engine_prompt(prompt, [1, 7, 2, 7, 3])
     assert given["prompt_token_ids"].count(7) == 2
     assert given["multi_modal_data"]["image"] == [SMALL.image, LARGE.image]
     assert given["multi_modal_uuids"]["image"] == [SMALL.digest, LARGE.digest]
-    assert input_of(Prompt("", "dog"), [1]) == {"prompt_token_ids": [1]}
+    assert build_engine_prompt(Prompt("", "dog"), [1]) == {"prompt_token_ids": [1]}
     settled_ones = Prompt("", "dog", (prompt_image(32, 16), prompt_image(48, 32)))
-    assert SIGHT.tokens(settled_ones) == 4 * 2 + 6 * 4 - 2
+    assert SIGHT.count_image_tokens(settled_ones) == 4 * 2 + 6 * 4 - 2
 
 
 def test_other_tokens_than_were_asked_for_are_no_answer() -> None:
@@ -440,6 +451,6 @@ def test_other_tokens_than_were_asked_for_are_no_answer() -> None:
         outputs: tuple[Any, ...] = (type("Output", (), {"token_ids": [5]})(),)
 
     given = EngineReply(masses=(0.5, 0.5))
-    answer = with_cost(given, Reply(), 12)
+    answer = add_token_counts(given, Reply(), 12)
     assert (answer.submitted, answer.computed, answer.masses) == (12, 8, given.masses)
-    assert with_cost(given, Reply(), 9).failure == RETOKENISED
+    assert add_token_counts(given, Reply(), 9).failure == UNEXPECTED_TOKENS

@@ -13,7 +13,7 @@ import pytest
 from posh_reward.models.model import Prompt
 from posh_reward.models.packed import TransformersModel
 from posh_reward.models.server import ServerModel
-from posh_reward.models.server.server_http import TOO_LONG
+from posh_reward.models.server.server_http import PROMPT_TOO_LONG
 from posh_reward.models.vllm import VllmModel
 from posh_reward.types import PromptImage
 from tests.models.test_real_weights import NAME, serving
@@ -94,5 +94,5 @@ def test_a_server_gives_the_same_verdicts(
         assert one.probabilities is not None, one.failure
         assert one.probabilities == pytest.approx(other.probabilities, abs=CLOSE)
     print(f"\n{len(found)} verdicts over HTTP, {model.usage}")
-    assert str(refused.failure) == TOO_LONG
+    assert str(refused.failure) == PROMPT_TOO_LONG
     assert sound.probabilities == pytest.approx(found[-1].probabilities, abs=CLOSE)

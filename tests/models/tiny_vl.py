@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image, ImageDraw
 
-from posh_reward.models.prompt_images import image_of
+from posh_reward.models.prompt_images import load_prompt_image
 from posh_reward.types import PromptImage
 from tests.models.tiny import byte_tokenizer
 from tools.bench.qwen import MARKERS
@@ -118,6 +118,6 @@ def prompt_image(width: int = 24, height: int = 16, color: str = "red") -> Promp
     """A square on white, no two of which look the same to a model."""
     image = Image.new("RGB", (width, height), "white")
     ImageDraw.Draw(image).rectangle((2, 3, width // 2, height // 2), fill=color)
-    found = image_of(image)
+    found = load_prompt_image(image)
     assert isinstance(found, PromptImage)
     return found

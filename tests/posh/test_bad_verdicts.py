@@ -13,7 +13,7 @@ from posh_reward import PoSh
 from posh_reward.models.asker import READING_VERSION
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.models.model import verdict as read_masses
+from posh_reward.models.model import make_verdict as read_masses
 from posh_reward.posh.fake_judge import FakeJudge, fake_model
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.search import checked_grade

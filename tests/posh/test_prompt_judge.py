@@ -12,7 +12,7 @@ from posh_reward import ConfigError, JudgeError, PoSh, PoshReward
 from posh_reward.cli import JUDGE, OK, main
 from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.models.model import Prompt, verdict
+from posh_reward.models.model import Prompt, make_verdict
 from posh_reward.posh.cascade import Cascade
 from posh_reward.posh.check import PROBES, check_judge
 from posh_reward.posh.fake_judge import FakeJudge, fake_model
@@ -165,7 +165,7 @@ class Thinker(FakeModel):
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
         sound = HONEST(fake_model(), prompts, labels)
-        return [verdict([p * 0.01 for p in each.probabilities or ()]) for each in sound]
+        return [make_verdict([p * 0.01 for p in each.probabilities or ()]) for each in sound]
 
 
 def slightly_better(question: object) -> float:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText
 
 from posh_reward.errors import ConfigError
-from posh_reward.models.hub import MERGED, identity, weights_fingerprint
+from posh_reward.models.hub import MERGED_MODEL_PREFIX, find_identity, weights_fingerprint
 from posh_reward.run_record import read_run, write_run
 from posh_reward.training.base_model import find_base_model, starting_model
 from posh_reward.training.generation import GenerationSettings, generate
@@ -42,14 +42,14 @@ def test_dapo_starts_from_an_adapter(
         dapo_posh.main([*run, "--check"])
     assert checked.value.code == 0
     dapo_posh.main(run)
-    [folder] = (tmp_path / "dapo").glob(f"{MERGED}_*")
+    [folder] = (tmp_path / "dapo").glob(f"{MERGED_MODEL_PREFIX}_*")
     merged = AutoModelForImageTextToText.from_pretrained(folder)
     base = AutoModelForImageTextToText.from_pretrained(tiny)
     plain = PeftModel.from_pretrained(base, adapter).merge_and_unload().state_dict()
     assert all(torch.equal(plain[name], value) for name, value in merged.state_dict().items())
     record = read_run(tmp_path / "dapo")
     assert record is not None
-    assert record.model_weights == identity(str(adapter))
+    assert record.model_weights == find_identity(str(adapter))
     how = GenerationSettings(
         {"dapo": str(tmp_path / "dapo")}, tmp_path / "said.jsonl", SCENES, max_new_tokens=4
     )
@@ -88,7 +88,7 @@ def test_a_base_that_the_run_has_made_is_found_wherever_the_run_is(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
-    merged = shutil.copytree(tiny, run / f"{MERGED}_0123456789abcdef")
+    merged = shutil.copytree(tiny, run / f"{MERGED_MODEL_PREFIX}_0123456789abcdef")
     for folder in (run, run / "checkpoint-1"):
         folder.mkdir(exist_ok=True)
         config = {"base_model_name_or_path": f"runs/run/{Path(merged).name}"}

@@ -33,7 +33,7 @@ from typing import Any
 
 from posh_reward import PoSh
 from posh_reward.models.chat import Chat
-from posh_reward.models.fake_model import verdict_of
+from posh_reward.models.fake_model import make_fake_verdict
 from posh_reward.models.model import Prompt
 from posh_reward.posh.batch import run_together
 from posh_reward.posh.examine import Examination
@@ -224,7 +224,9 @@ def steps(
     goldens: Sequence[Golden], preset: str, chat: Chat, store: Store | None = None
 ) -> Iterator[Step]:
     """Score steps with one metric."""
-    model = NotingModel(lambda each: verdict_of(quoted_words(each)), lambda p: Reply(raw_phrase(p)))
+    model = NotingModel(
+        lambda each: make_fake_verdict(quoted_words(each)), lambda p: Reply(raw_phrase(p))
+    )
     coref, judge = CountingCoref(), NotingJudge(PromptJudge(model, preset, store))
     posh = PoSh(judge, coref=coref, preset=preset, store=store)
     references = [each["reference"] for each in goldens for _ in range(GENERATIONS)]

@@ -19,7 +19,7 @@ from posh_reward.embedded.judge.alignment import Matching
 from posh_reward.embedded.judge.features import FOLDER, WEIGHTS, Weights
 from posh_reward.embedded.judge.relation_features import Facts
 from posh_reward.errors import InputError
-from posh_reward.models.encoders import DIGITS, EncodeTokens, Floats32
+from posh_reward.models.encoders import DIGEST_DIGITS, EncodeTokens, Floats32
 from posh_reward.types import Description, Kind, Question, Span
 
 Key = tuple[int, str | None, int | None]
@@ -182,7 +182,7 @@ def load_weights(path: str | None) -> tuple[Weights, str]:
             f"the weights {path!r} are not of this judge's facts: fit them again with "
             "research/calibrate_judge.py --encoder"
         )
-    return weights, hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+    return weights, hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
 
 def fact_names() -> dict[Kind, tuple[str, ...]]:

@@ -16,7 +16,7 @@ from posh_reward.errors import (
     install_command,
     on_one_line,
 )
-from posh_reward.models.prompt_images import SEEING
+from posh_reward.models.prompt_images import VISION_MODEL_TYPES
 from posh_reward.process.resources import KERNEL_ROOT, host_memory, most_host_memory
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SPARE = 1.1  # memory required, relative to the weights
+MEMORY_FACTOR = 1.1  # memory required to load a model, relative to its weights
 
 
 def require_libraries() -> None:
@@ -40,16 +40,19 @@ def require_libraries() -> None:
         ) from None
 
 
-def device_of(device: str) -> torch.device:
+def select_device(device: str) -> torch.device:
     """The device of that name; for "auto" this process's GPU, or the CPU without one."""
     import torch
 
     if device == "auto":
         if not torch.cuda.is_available():
             return torch.device("cpu")
-        current, rank = torch.cuda.current_device(), int(os.environ.get("LOCAL_RANK", "0"))
         # A trainer sets the current GPU; a launcher only sets the rank.
-        return torch.device("cuda", current or (rank if rank < torch.cuda.device_count() else 0))
+        index = torch.cuda.current_device()
+        rank = int(os.environ.get("LOCAL_RANK", "0"))
+        if index == 0 and rank < torch.cuda.device_count():
+            index = rank
+        return torch.device("cuda", index)
     try:
         torch_device = torch.device(device)
         torch.empty(1, device=torch_device)
@@ -61,15 +64,22 @@ def device_of(device: str) -> torch.device:
     return torch_device
 
 
-def dtype_of(dtype: str, config: PretrainedConfig, device: torch.device) -> torch.dtype:
+def select_dtype(dtype: str, config: PretrainedConfig, device: torch.device) -> torch.dtype:
     """The dtype of that name; for "auto" the checkpoint's, or float32 on a CPU."""
     import torch
 
-    stored = getattr(config, "dtype", None) or torch.float32
-    auto = torch.float32 if device.type == "cpu" else stored
-    torch_dtype = auto if dtype == "auto" else getattr(torch, dtype, None)
-    floating = isinstance(torch_dtype, torch.dtype) and torch_dtype.is_floating_point
-    if torch_dtype is None or not floating or torch_dtype.itemsize == 1:  # float8 only stores
+    torch_dtype: Any
+    if dtype != "auto":
+        torch_dtype = getattr(torch, dtype, None)
+    elif device.type == "cpu":
+        torch_dtype = torch.float32
+    else:
+        torch_dtype = getattr(config, "dtype", None) or torch.float32
+    if (
+        not isinstance(torch_dtype, torch.dtype)
+        or not torch_dtype.is_floating_point
+        or torch_dtype.itemsize == 1  # float8 only stores
+    ):
         raise ConfigError(
             f"the judge cannot use dtype {str(torch_dtype or dtype).removeprefix('torch.')!r}: "
             'choose "auto", "bfloat16" or "float32"'
@@ -87,32 +97,32 @@ def load_config(model: str, revision: str | None) -> PretrainedConfig:
         raise JudgeError(_not_loaded(model, revision, error)) from error
 
 
-def identity(model: str, revision: str | None) -> str:
+def find_identity(model: str, revision: str | None) -> str:
     """The commit of a model on the hub, or a folder's fingerprint."""
-    from posh_reward.models.hub import commit, fingerprint
+    from posh_reward.models.hub import find_commit, fingerprint_files
 
     if Path(model).is_dir():
-        return f"sha256-{fingerprint(Path(model))}"
+        return f"sha256-{fingerprint_files(Path(model))}"
     try:
-        return commit(model, revision)
+        return find_commit(model, revision)
     except Exception as error:  # the hub's client raises many kinds
         raise JudgeError(_not_loaded(model, revision, error)) from error
 
 
-def sees(config: PretrainedConfig) -> bool:
+def is_vision_model(config: PretrainedConfig) -> bool:
     """True if this is a supported vision-language model."""
-    return config.model_type in SEEING
+    return config.model_type in VISION_MODEL_TYPES
 
 
 def auto_class(config: PretrainedConfig) -> Any:
     """The class of transformers that loads a model of this configuration."""
     import transformers
 
-    which = "AutoModelForImageTextToText" if sees(config) else "AutoModelForCausalLM"
+    which = "AutoModelForImageTextToText" if is_vision_model(config) else "AutoModelForCausalLM"
     return getattr(transformers, which)
 
 
-def load(
+def load_checkpoint(
     model: str, revision: str | None, device: torch.device, dtype: torch.dtype
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Any]:
     """Load a model onto its device, its tokenizer and, for vision models, its image processor."""
@@ -126,7 +136,9 @@ def load(
     try:
         tokenizer = AutoTokenizer.from_pretrained(model, **source)
         # Not the torchvision variant: pixels must not depend on what is installed.
-        images = Qwen2VLImageProcessorPil.from_pretrained(model, **source) if sees(config) else None
+        images = None
+        if is_vision_model(config):
+            images = Qwen2VLImageProcessorPil.from_pretrained(model, **source)
         with whole_weights():
             loaded = auto_class(config).from_pretrained(
                 model, dtype=dtype, use_safetensors=True, **source
@@ -156,7 +168,7 @@ def check_room(
 
     with whole_weights(), torch.device("meta"):
         empty: Any = auto_class(config).from_config(config, trust_remote_code=False)
-    needed = SPARE * sum(p.numel() for p in empty.parameters()) * dtype.itemsize
+    needed = MEMORY_FACTOR * sum(p.numel() for p in empty.parameters()) * dtype.itemsize
     free = free_memory(device, root)
     if free is None or needed <= free:
         return
@@ -181,7 +193,7 @@ def whole_weights() -> Iterator[None]:
     reference = getattr(deepspeed, "_hf_deepspeed_config_weak_ref", None)
     # transformers has only a weak reference to the trainer's DeepSpeed settings: keep a strong one
     # until they are restored.
-    zero3 = reference() if reference is not None else None
+    zero3 = reference and reference()
     fsdp = os.environ.pop("ACCELERATE_USE_FSDP", None)
     deepspeed.unset_hf_deepspeed_config()
     try:
@@ -200,7 +212,9 @@ def free_memory(device: torch.device, root: Path = KERNEL_ROOT) -> float | None:
     if device.type == "cuda":
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
-    return host_memory(root) if device.type == "cpu" else None
+    if device.type == "cpu":
+        return host_memory(root)
+    return None
 
 
 def _not_loaded(model: str, revision: str | None, error: Exception) -> str:

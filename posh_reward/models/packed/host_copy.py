@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -28,21 +29,24 @@ class HostCopy:
     def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         self._parameters = list(parameters)
         storages = {each.data_ptr(): each for each in map(_storage_bytes, self._parameters)}
-        places, sizes = layout([each.numel() for each in storages.values()])
-        buffers = _buffers(sizes)
-        self._copies = [
-            buffers[buffer][start : start + each.numel()].copy_(each, non_blocking=True)
-            for each, (buffer, start) in zip(storages.values(), places, strict=True)
-        ]
-        for device in {each.device for each in storages.values()}:
-            _wait(device)
-        numbers = {pointer: number for number, pointer in enumerate(storages)}
-        self._numbers = [numbers[_storage_bytes(each).data_ptr()] for each in self._parameters]
-        self._offsets = [each.storage_offset() for each in self._parameters]  # in their storages
+        places, sizes = pack_storages(list(map(torch.numel, storages.values())))
+        buffers = _allocate_buffers(sizes)
+        self._copies = []
+        for storage, (buffer, start) in zip(storages.values(), places, strict=True):
+            copy = buffers[buffer][start : start + storage.numel()]
+            self._copies.append(copy.copy_(storage, non_blocking=True))
+        for device in {storage.device for storage in storages.values()}:
+            _wait_for_copies(device)
+        # Of each parameter, the index of its storage and its offset there.
+        indices = {pointer: index for index, pointer in enumerate(storages)}
+        self._indices, self._offsets = [], []
+        for parameter in self._parameters:
+            self._indices.append(indices[_storage_bytes(parameter).data_ptr()])
+            self._offsets.append(parameter.storage_offset())
 
     def put_away(self) -> None:
         """Let the parameters be these copies, which frees their memory elsewhere."""
-        self._set(self._copies)
+        self._set_parameters(self._copies)
 
     def bring_back(self, device: torch.device) -> None:
         """Move the parameters to a device.
@@ -51,21 +55,21 @@ class HostCopy:
             torch.OutOfMemoryError: they do not fit; then they stay here, all of them.
         """
         moved = [each.to(device, non_blocking=True, copy=True) for each in self._copies]
-        _wait(device)
-        self._set(moved)
+        _wait_for_copies(device)
+        self._set_parameters(moved)
 
-    def _set(self, storages: Sequence[torch.Tensor]) -> None:
+    def _set_parameters(self, storages: Sequence[torch.Tensor]) -> None:
         """Lay each parameter into its storage's bytes as it lay in the original."""
-        for parameter, number, offset in zip(
-            self._parameters, self._numbers, self._offsets, strict=True
+        for parameter, index, offset in zip(
+            self._parameters, self._indices, self._offsets, strict=True
         ):
-            values = storages[number].view(parameter.dtype)
+            values = storages[index].view(parameter.dtype)
             parameter.data = values.as_strided(
                 parameter.shape, parameter.stride(), values.storage_offset() + offset
             )
 
 
-def layout(sizes: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
+def pack_storages(sizes: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
     """Place storages of these bytes into buffers: the largest first, each where it first fits.
 
     Buffers are of ``BUFFER_BYTES`` or, if one storage is larger, the next power of two. In units of
@@ -78,8 +82,9 @@ def layout(sizes: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
     places = [(0, 0)] * len(sizes)
     used: list[int] = []
     for index in sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True):
-        size = -(-sizes[index] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        buffer = next((b for b, taken in enumerate(used) if taken + size <= largest), len(used))
+        size = math.ceil(sizes[index] / ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        fitting = (buffer for buffer, taken in enumerate(used) if taken + size <= largest)
+        buffer = next(fitting, len(used))
         if buffer == len(used):
             used.append(0)
         places[index] = buffer, used[buffer]
@@ -87,7 +92,7 @@ def layout(sizes: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
     return places, used
 
 
-def _buffers(sizes: Sequence[int]) -> list[torch.Tensor]:
+def _allocate_buffers(sizes: Sequence[int]) -> list[torch.Tensor]:
     """Pinned buffers of these bytes, or pageable ones from the first that cannot be pinned."""
     buffers: list[torch.Tensor] = []
     pin = True
@@ -114,7 +119,7 @@ def _storage_bytes(parameter: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=parameter.device).set_(storage)
 
 
-def _wait(device: torch.device) -> None:
+def _wait_for_copies(device: torch.device) -> None:
     """Wait until copies from and to a device are done."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)

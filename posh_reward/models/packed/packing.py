@@ -22,13 +22,14 @@ pass, its segment is only ``x``, with the path 0 1 2 7.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 
 Ints = npt.NDArray[np.int64]
-TOKEN = np.dtype(">u8")  # big-endian, so that keys as bytes sort in token order
+TOKEN_TYPE = np.dtype(">u8")  # big-endian, so that keys as bytes sort in token order
 IMAGE_BIT = 1 << 63  # in the ids of image tokens, which makes them negative as int64
 
 
@@ -83,14 +84,14 @@ class PromptTokens:
     @property
     def ids(self) -> Ints:
         """(tokens,) ids; those of images are negative."""
-        return np.frombuffer(self.key, TOKEN).astype(np.int64)
+        return np.frombuffer(self.key, TOKEN_TYPE).astype(np.int64)
 
     @property
     def shared(self) -> int:
-        return len(self.start) // TOKEN.itemsize
+        return len(self.start) // TOKEN_TYPE.itemsize
 
     def __len__(self) -> int:
-        return (len(self.start) + len(self.own)) // TOKEN.itemsize
+        return (len(self.start) + len(self.own)) // TOKEN_TYPE.itemsize
 
     def positions(self, first: int, end: int) -> Ints:
         """Positions (3, end - first) in time, height and width; ``end`` may lie beyond the prompt.
@@ -128,7 +129,7 @@ def prompt_tokens(
         counts = np.ones(len(whole), np.int64)
         for place, image in zip(places.tolist(), prompt.images, strict=True):
             try:
-                rows, columns = encoder.shape(image)
+                rows, columns = encoder.find_token_grid(image)
             except InputError as error:
                 return prompt_images.image_failure(error)
             images.append(PlacedImage(image, int(counts[:place].sum()), rows, columns))
@@ -137,7 +138,7 @@ def prompt_tokens(
             digest = sha256(image.digest.encode()).digest()
             whole[place] = IMAGE_BIT | int.from_bytes(digest[:8], "big")
         whole, shared = whole.repeat(counts), int(counts[:shared].sum())
-    key, at = whole.astype(TOKEN).tobytes(), shared * TOKEN.itemsize
+    key, at = whole.astype(TOKEN_TYPE).tobytes(), shared * TOKEN_TYPE.itemsize
     return PromptTokens(key[:at], key[at:], tuple(images))
 
 
@@ -153,9 +154,11 @@ class ImageEncoder:
         self._model: Any = model
         self._processor = processor
 
-    def shape(self, image: PromptImage) -> tuple[int, int]:
+    def find_token_grid(self, image: PromptImage) -> tuple[int, int]:
         """Rows and columns of an image's tokens; ``InputError`` if it cannot have any."""
-        width, height = prompt_images.size_for_model(*prompt_images.size_of(image), *self.sizes)
+        width, height = prompt_images.size_for_model(
+            *prompt_images.read_image_size(image), *self.sizes
+        )
         return height // self.sizes.factor, width // self.sizes.factor
 
     def patches(self, image: PromptImage) -> tuple[torch.Tensor, torch.Tensor] | Failure:
@@ -185,10 +188,14 @@ class ImageEncoder:
         return torch.cat([found[image] for image in images], dim=1)
 
 
-NAME = "posh_reward_paths"  # this attention's name in transformers
-STRETCH = 128  # most tokens in a segment; longer ones are split, so that a group's are similar
-GROUP_KEYS = 2**16  # most keys gathered at once, padding included; bounds memory
-ALIGNED = 16  # keys of a group are padded to a multiple of this, as fast kernels require of masks
+ATTENTION_NAME = "posh_reward_paths"  # this attention's name in transformers
+MAX_SEGMENT_TOKENS = 128  # longer segments are split, so that a group's are similar
+MAX_GROUP_KEYS = 2**16  # most keys gathered at once, padding included; bounds memory
+PATH_STEP_TOKENS = 256  # paths whose lengths lie in one step of this size count as equally long
+MAX_LENGTH_RATIO, SPARE_TOKENS = 1.25, 16
+"""A group's longest segment has at most 1.25 times the tokens of its shortest, and 16 more."""
+KEY_ALIGNMENT_SLOTS = 16
+"""Keys of a group are padded to a multiple of this, as fast kernels require of masks."""
 SDPA_ON_CUDA = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Kernels that accept a mask and need no new plan for each shape."""
 
@@ -204,7 +211,7 @@ class Segment:
     features: torch.Tensor | None = None  # (layers, image tokens among the n, size)
 
 
-def segments(
+def split_into_segments(
     tokens: PromptTokens, path: Ints, start: int, prompt: int, features: torch.Tensor | None = None
 ) -> list[Segment]:
     """The tokens of a prompt from ``start`` on, in pieces of about equal length.
@@ -213,38 +220,41 @@ def segments(
     """
     ids, positions = tokens.ids, tokens.positions(start, len(path))
     # Segments of a group are padded to the longest, so equal pieces waste least.
-    pieces = -(-(len(ids) - start) // STRETCH)
+    pieces = math.ceil((len(ids) - start) / MAX_SEGMENT_TOKENS)
     bounds = np.linspace(start, len(ids), pieces + 1).round().astype(int).tolist()
     made = []
     for first, end in pairwise(bounds):
-        seen, own = int((ids[first:end] < 0).sum()), None
-        if features is not None and seen:
-            own, features = features[:, :seen], features[:, seen:]
-        ends = prompt if end == len(ids) else None
-        at = slice(first - start, end - start)
-        made.append(Segment(ids[first:end], positions[:, at], path[:end], ends, own))
+        own_ids, own_positions = ids[first:end], positions[:, first - start : end - start]
+        image_tokens = int((own_ids < 0).sum())
+        own_features = None
+        if features is not None and image_tokens:
+            own_features, features = features[:, :image_tokens], features[:, image_tokens:]
+        ended = prompt if end == len(ids) else None
+        made.append(Segment(own_ids, own_positions, path[:end], ended, own_features))
     return made
 
 
 def similar_rows(rows: Sequence[Segment]) -> Iterator[list[int]]:
     """Groups of row indices that need little padding and fit into memory."""
+
     # A group costs rows x (longest row) queries over (longest path) keys. Short questions after
     # long prefixes, and long prefixes themselves, would pad each other: sort by length of path
     # first, in coarse steps so that groups do not shrink to one row, then by length of row.
+    def sort_key(index: int) -> tuple[int, int]:
+        return len(rows[index].path) // PATH_STEP_TOKENS, len(rows[index].ids)
+
     group: list[int] = []
-    longest = 0
-    for index in sorted(
-        range(len(rows)), key=lambda i: (len(rows[i].path) // 256, len(rows[i].ids))
-    ):
+    longest_path = 0
+    for index in sorted(range(len(rows)), key=sort_key):
         length, path = len(rows[index].ids), len(rows[index].path)
-        if group and (
-            (len(group) + 1) * max(longest, path) > GROUP_KEYS
-            or length > len(rows[group[0]].ids) * 1.25 + 16  # rows ascend: the first is shortest
-        ):
-            yield group
-            group, longest = [], 0
+        if group:
+            keys = (len(group) + 1) * max(longest_path, path)
+            shortest = len(rows[group[0]].ids)  # since lengths ascend
+            if keys > MAX_GROUP_KEYS or length > shortest * MAX_LENGTH_RATIO + SPARE_TOKENS:
+                yield group
+                group, longest_path = [], 0
         group.append(index)
-        longest = max(longest, path)
+        longest_path = max(longest_path, path)
     yield group
 
 
@@ -307,21 +317,24 @@ class Slots:
         if not nearest:
             return NO_SLOTS
         self._prefixes.move_to_end(nearest)
-        return self._prefixes[nearest][: common(nearest, key)]
+        return self._prefixes[nearest][: count_common_tokens(nearest, key)]
 
     def nearest(self, key: bytes) -> bytes:
         """The cached key with the longest common prefix; empty if none is cached."""
         # In sorted order, it is one of the two neighbours.
         at = bisect_left(self._keys, key)
         neighbours = self._keys[max(at - 1, 0) : at + 1]
-        return max(neighbours, key=lambda each: common(each, key), default=b"")
+        return max(neighbours, key=lambda each: count_common_tokens(each, key), default=b"")
 
 
-def common(first: bytes, second: bytes) -> int:
+def count_common_tokens(first: bytes, second: bytes) -> int:
     """Length in tokens of the common prefix."""
-    length = min(len(first), len(second)) // TOKEN.itemsize
-    different = np.frombuffer(first, TOKEN, length) != np.frombuffer(second, TOKEN, length)
-    return int(different.argmax()) if different.any() else length
+    length = min(len(first), len(second)) // TOKEN_TYPE.itemsize
+    first_ids = np.frombuffer(first, TOKEN_TYPE, length)
+    different = first_ids != np.frombuffer(second, TOKEN_TYPE, length)
+    if not different.any():
+        return length
+    return int(different.argmax())
 
 
 class SlotStates:
@@ -334,16 +347,18 @@ class SlotStates:
     @property
     def bytes_per_slot(self) -> int:
         """Bytes of one slot in all layers written so far."""
-        tensors = (tensor for pair in self.layers.values() for tensor in pair)
-        return sum(each.nbytes for each in tensors) // self.capacity
+        tensors = chain.from_iterable(self.layers.values())
+        return sum(tensor.nbytes for tensor in tensors) // self.capacity
 
     def write(
         self, layer: int, slots: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write (tokens, heads, size) into their slots; return all of the layer."""
         if layer not in self.layers:
-            k, v = (each.new_empty((self.capacity, *each.shape[1:])) for each in (key, value))
-            self.layers[layer] = (k, v)
+            self.layers[layer] = (
+                key.new_empty((self.capacity, *key.shape[1:])),
+                value.new_empty((self.capacity, *value.shape[1:])),
+            )
         keys, values = self.layers[layer]
         keys.index_copy_(0, slots, key)
         values.index_copy_(0, slots, value)
@@ -360,23 +375,26 @@ class RowGroup:
         # Repeated queries are dropped by ``real``; repeated keys lie beyond every query's position,
         # so the causal mask hides them.
         lengths = np.array([[len(row.ids)] for row in rows])  # (rows, 1)
-        before = np.array([[len(row.path) - len(row.ids)] for row in rows])  # (rows, 1)
+        path_lengths = np.array([[len(row.path)] for row in rows])  # (rows, 1)
         columns = np.arange(lengths.max())  # (width,)
-        keys = -(-max(len(row.path) for row in rows) // ALIGNED) * ALIGNED
+        keys = math.ceil(path_lengths.max() / KEY_ALIGNMENT_SLOTS) * KEY_ALIGNMENT_SLOTS
         column = np.minimum(columns, lengths - 1)  # (rows, width)
         query = column + np.array(offsets)[:, None]
         real = np.flatnonzero(columns < lengths)
-        self.query = on(device, query)  # (rows, width) indices of tokens in the pass
-        self.key = on(
-            device, np.stack([np.pad(r.path, (0, keys - len(r.path)), "edge") for r in rows])
-        )
-        self.real = on(device, real)  # (tokens,) the rows x width queries that are not padding
-        self.target = on(device, query.reshape(-1)[real])  # (tokens,) the index of each in the pass
+        paths = [np.pad(row.path, (0, keys - len(row.path)), "edge") for row in rows]
+        self.query = copy_to_device(device, query)  # (rows, width) indices of tokens in the pass
+        self.key = copy_to_device(device, np.stack(paths))  # (rows, keys) slots
+        self.real = copy_to_device(
+            device, real
+        )  # (tokens,) the rows x width queries that are not padding
+        self.target = copy_to_device(
+            device, query.reshape(-1)[real]
+        )  # (tokens,) the index of each in the pass
         # Indices into the row's path, whichever slots that consists of.
-        self._at = on(device, column + before)  # (rows, width)
+        self._at = copy_to_device(device, column + path_lengths - lengths)  # (rows, width)
         self._masks: dict[tuple[int, int | None], torch.Tensor] = {}
 
-    def attend(
+    def attend_together(
         self,
         query: torch.Tensor,
         keys: torch.Tensor,
@@ -400,13 +418,13 @@ class RowGroup:
                 queries.reshape(rows, heads, shared * width, -1),
                 rows_at(keys, self.key).transpose(1, 2),  # (rows, heads, keys, size)
                 rows_at(values, self.key).transpose(1, 2),
-                attn_mask=self._mask(shared, window, query.dtype),
+                attn_mask=self._build_mask(shared, window, query.dtype),
                 scale=scaling,
             )
         out = out.view(rows, heads, shared, width, -1).permute(0, 3, 1, 2, 4)
         return out.reshape(rows * width, heads * shared, -1).index_select(0, self.real)
 
-    def _mask(self, shared: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
+    def _build_mask(self, shared: int, window: int | None, dtype: torch.dtype) -> torch.Tensor:
         """Additive mask (rows, 1, shared x width, keys): 0 where a query may attend, else -inf."""
         if (shared, window) not in self._masks:
             at = torch.arange(self.key.shape[1], device=self.key.device)  # (keys,)
@@ -427,25 +445,38 @@ class Pack:
     def __init__(self, rows: Sequence[Segment], states: SlotStates, device: torch.device) -> None:
         # All rows are concatenated without padding: linear layers, which take most of the time,
         # compute no wasted token. Only ``groups`` pad, and only for attention.
-        ends = np.cumsum([len(row.ids) for row in rows])
-        offsets = [int(end) - len(row.ids) for row, end in zip(rows, ends, strict=True)]
-        seen = [row.features for row in rows if row.features is not None]
-        last = [end - 1 for row, end in zip(rows, ends, strict=True) if row.prompt is not None]
-        self.prompts = [row.prompt for row in rows if row.prompt is not None]
+        self.prompts: list[int] = []  # that end in this pass
         self.states = states
-        self.ids = on(device, np.concatenate([row.ids for row in rows]))  # (tokens,)
-        self.positions = on(device, np.concatenate([row.positions for row in rows], axis=1))
-        self.slots = on(device, np.concatenate([row.path[-len(row.ids) :] for row in rows]))
-        self.features = torch.cat(seen, dim=1) if seen else None  # (layers, image tokens, size)
-        self.last = on(device, np.asarray(last, np.int64))  # (prompts,)
-        self.groups = [
-            RowGroup([rows[i] for i in group], [offsets[i] for i in group], device)
-            for group in similar_rows(rows)
-        ]
+        offsets, last = [], []  # each row's first token in the pass; each prompt's last one
+        features: list[torch.Tensor] = []
+        tokens = 0
+        for row in rows:
+            offsets.append(tokens)
+            tokens += len(row.ids)
+            if row.prompt is not None:
+                self.prompts.append(row.prompt)
+                last.append(tokens - 1)
+            if row.features is not None:
+                features.append(row.features)
+        self.ids = copy_to_device(device, np.concatenate([row.ids for row in rows]))  # (tokens,)
+        self.positions = copy_to_device(
+            device, np.concatenate([row.positions for row in rows], axis=1)
+        )
+        self.slots = copy_to_device(
+            device, np.concatenate([row.path[-len(row.ids) :] for row in rows])
+        )
+        self.features: torch.Tensor | None = None  # (layers, image tokens, size)
+        if features:
+            self.features = torch.cat(features, dim=1)
+        self.last = copy_to_device(device, np.asarray(last, np.int64))  # (prompts,)
+        self.groups: list[RowGroup] = []
+        for group in similar_rows(rows):
+            group_rows, group_offsets = [rows[i] for i in group], [offsets[i] for i in group]
+            self.groups.append(RowGroup(group_rows, group_offsets, device))
 
     def run(self, model: PreTrainedModel) -> torch.Tensor:
         """Logits (prompts, vocabulary) after the prompts that end in this pass, in their order."""
-        # Instead of transformers' cache, ``attention`` reads and writes ``states``.
+        # Instead of transformers' cache, ``attend_packed`` reads and writes ``states``.
         options: dict[str, Any] = {"use_cache": False, "pack": self}
         logits: torch.Tensor
         # A trainer's autocast would round a float32 judge to bfloat16.
@@ -473,7 +504,7 @@ def rows_at(values: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
     return values.index_select(0, which.flatten()).view(*which.shape, *values.shape[1:])
 
 
-def attention(
+def attend_packed(
     module: torch.nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -488,13 +519,12 @@ def attention(
 
     ``query`` is (1, heads, tokens, size); ``key`` and ``value`` may have fewer heads.
     """
-    extras = [
-        name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None
-    ]
-    if pack is None or extras:
+    extras = ("softcap", "s_aux", "position_bias")
+    needed = next((name for name in extras if options.get(name) is not None), None)
+    if pack is None or needed is not None:
         raise JudgeError(
-            f"{type(module).__name__} needs {extras[0] if extras else 'its own attention'}, which "
-            "packed prompts do not support: serve the model with vLLM, judge 'server'"
+            f"{type(module).__name__} needs {needed or 'its own attention'}, which packed prompts "
+            "do not support: serve the model with vLLM, judge 'server'"
         )
     layer: Any = module.layer_idx
     query, key, value = (each[0].transpose(0, 1) for each in (query, key, value))
@@ -503,7 +533,7 @@ def attention(
     keys, values = pack.states.write(layer, pack.slots, key, value)
     out = query.new_empty((*query.shape[:2], value.shape[-1]))
     for group in pack.groups:
-        part = group.attend(query, keys, values, scaling, sliding_window)
+        part = group.attend_together(query, keys, values, scaling, sliding_window)
         out.index_copy_(0, group.target, part)
     return out[None], None
 
@@ -513,17 +543,17 @@ def packed_attention(model: PreTrainedModel) -> Iterator[None]:
     """Use packed attention in the model inside this context."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, attention)
+    AttentionInterface.register(ATTENTION_NAME, attend_packed)
     decoder = model.get_decoder()  # not a vision tower, which attends as it always does
     before = decoder.config._attn_implementation
-    decoder.set_attn_implementation(NAME)
+    decoder.set_attn_implementation(ATTENTION_NAME)
     try:
         yield
     finally:
         decoder.set_attn_implementation(before)
 
 
-def on(device: torch.device, values: Ints) -> torch.Tensor:
+def copy_to_device(device: torch.device, values: Ints) -> torch.Tensor:
     """Copy an array to a device without waiting for the device's earlier work."""
     tensor = torch.from_numpy(values)
     if device.type == "cuda":

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,9 @@ import numpy as np
 import torch
 
 from posh_reward.errors import JudgeError
-from posh_reward.models.asker import BLIND
+from posh_reward.models.asker import NO_IMAGES_ACCEPTED
 from posh_reward.models.chat import Chat
-from posh_reward.models.model import NOT_NUMBERS, Note, Prompt, ignore
+from posh_reward.models.model import NOT_NUMBERS, OnAnswer, Prompt, ignore_answer
 from posh_reward.models.packed.checkpoint import free_memory
 from posh_reward.models.packed.host_copy import HostCopy
 from posh_reward.models.packed.packing import (
@@ -32,11 +33,11 @@ from posh_reward.models.packed.packing import (
     Segment,
     Slots,
     SlotStates,
-    common,
-    on,
+    copy_to_device,
+    count_common_tokens,
     packed_attention,
     prompt_tokens,
-    segments,
+    split_into_segments,
 )
 from posh_reward.types import Failure, PromptImage
 
@@ -50,14 +51,38 @@ Read = Callable[[torch.Tensor], torch.Tensor]  # logits (prompts, vocabulary) ->
 PassValues = tuple[list[int], torch.Tensor]  # prompts that ended in a pass; values read there
 PromptValues = list[float] | Failure  # values read after a prompt
 
-HEAD_CHUNK = 16384  # tokens of the vocabulary whose weights are cast to float32 at once
-NOTHING = -1  # in place of a token where logits are NaN
-COLLECT_SECONDS = 1.0  # between two readings of values, so that a kill costs only the last ones
+HEAD_CHUNK_TOKENS = 16384  # tokens of the vocabulary whose weights are cast to float32 at once
+NO_TOKEN_ID = -1  # in place of a token where logits are NaN
+COLLECT_INTERVAL_SECONDS = 1.0  # between readings of values: a kill costs only the last ones
 REPLIES_AT_ONCE = 512  # enough to keep a large GPU busy; their logits take 150 MB
 NO_ROOM = Failure("prompt", "the prompt does not fit into memory_gb: raise it")
 OUT_OF_MEMORY = Failure(
     "engine", "out of memory: lower max_batch_tokens or memory_gb, or choose a smaller model"
 )
+
+
+@dataclass
+class Prefill:
+    """The prompts of one call: rows that wait, passes on the device, values read from it."""
+
+    read: Read
+    note: OnAnswer
+    hold: bool  # True if paths stay allocated, for replies
+    rows: list[Segment] = field(default_factory=list)  # with slots, not yet computed
+    waiting_tokens: int = 0  # of ``rows``
+    paths: dict[int, Ints] = field(default_factory=dict)  # of prompts with allocated slots
+    passes: list[PassValues] = field(default_factory=list)  # computed, not yet collected
+    values: dict[int, PromptValues] = field(default_factory=dict)
+    collected: float = field(default_factory=time.monotonic)
+
+    def collect_values(self) -> None:
+        """Read the passes' values from the device, which waits for the last of them."""
+        for ended, pass_values in self.passes:
+            for index, values in zip(ended, pass_values.tolist(), strict=True):
+                self.values[index] = values
+                self.note(index, values)
+        self.passes.clear()
+        self.collected = time.monotonic()
 
 
 class Runner:
@@ -83,14 +108,14 @@ class Runner:
         """Drop all states, make room for those of ``capacity`` tokens, and reset the budget."""
         self.states = SlotStates(capacity)
         self._budget = self._full_budget
-        self._forget()
+        self._reset_slots()
 
     @torch.inference_mode()
     def read(
-        self, prompts: Sequence[PromptTokens], read: Read, note: Note = ignore
+        self, prompts: Sequence[PromptTokens], read: Read, note: OnAnswer = ignore_answer
     ) -> list[PromptValues]:
         """``read`` of the logits after each prompt, or a failure."""
-        with self._packed(), float32_head(self.model):
+        with self._use_packed_attention(), float32_head(self.model):
             values, paths = self._prefill(prompts, read, note, hold=False)
         assert not paths
         return values
@@ -101,84 +126,81 @@ class Runner:
         prompts: Sequence[PromptTokens],
         max_tokens: int,
         stops: Collection[int],
-        note: Note = ignore,
+        note: OnAnswer = ignore_answer,
     ) -> list[list[int] | Failure]:
         """The greedy reply to each prompt, including its stop token, or a failure."""
         replies: dict[int, list[int] | Failure] = {}
-        with self._packed():
-            for group in self._groups(prompts, max_tokens):
-                self._forget_last()
-                group_replies = self._reply([prompts[i] for i in group], max_tokens, stops)
+        with self._use_packed_attention():
+            for group in self._group_by_capacity(prompts, max_tokens):
+                self._release_last()
+                group_replies = self._write_replies([prompts[i] for i in group], max_tokens, stops)
                 replies.update(zip(group, group_replies, strict=True))
                 for index in group:
                     note(index, replies[index])
         return [replies.get(index, NO_ROOM) for index in range(len(prompts))]
 
     def _prefill(
-        self, prompts: Sequence[PromptTokens], read: Read, note: Note = ignore, *, hold: bool
+        self,
+        prompts: Sequence[PromptTokens],
+        read: Read,
+        note: OnAnswer = ignore_answer,
+        *,
+        hold: bool,
     ) -> tuple[list[PromptValues], dict[int, Ints]]:
         """The values after each prompt and, with ``hold``, the paths of prompts that have them."""
-        results: dict[int, PromptValues] = {}
-        passes: list[PassValues] = []
-        paths: dict[int, Ints] = {}
-        rows: list[Segment] = []  # placed, not yet computed
-        waiting = 0  # tokens of ``rows``
-        collected = time.monotonic()
-
-        def collect() -> None:
-            """Read the passes' values from the device, which waits for the last of them."""
-            for ended, values in passes:
-                for index, each in zip(ended, values.tolist(), strict=True):
-                    results[index] = each
-                    note(index, each)
-            passes.clear()
-
-        def compute() -> None:
-            nonlocal waiting, collected
-            for ended, values in self._passes(rows, read) if rows else ():
-                passes.append((ended, values))
-                for prompt in () if hold else ended:
-                    self._slots.release(paths.pop(prompt))
-            self.computed += waiting
-            rows.clear()
-            waiting = 0
-            if not hold and time.monotonic() > collected + COLLECT_SECONDS:
-                collect()
-                collected = time.monotonic()
-
-        def rank(index: int) -> tuple[bool, bytes, bytes]:
-            start, own = prompts[index].start, prompts[index].own
-            # Prompts with a cached prefix first, before it is evicted.
-            return common(self._slots.nearest(start), start) < prompts[index].shared, start, own
-
+        prefill = Prefill(read, note, hold)
         try:
-            for index in sorted(range(len(prompts)), key=rank):
-                new_rows = self._place(prompts[index], index)
-                if new_rows is NO_ROOM:  # computing the waiting rows frees slots
-                    compute()
-                    self._forget_last()
-                    new_rows = self._place(prompts[index], index)
-                if isinstance(new_rows, Failure):
-                    results[index] = new_rows
-                    continue
-                paths[index] = new_rows[-1].path
-                rows.extend(new_rows)
-                waiting += sum(len(row.ids) for row in new_rows)
-                if waiting >= self._budget:
-                    compute()
-            compute()
+            for index in sorted(range(len(prompts)), key=lambda i: self._rank(prompts[i])):
+                self._add_prompt(prefill, index, prompts[index])
+                if prefill.waiting_tokens >= self._budget:
+                    self._compute_rows(prefill)
+            self._compute_rows(prefill)
         except torch.OutOfMemoryError:
-            self._forget()
-            paths = {}
+            self._reset_slots()
+            prefill.paths.clear()
             if hold:
-                passes.clear()  # without their states, replies cannot go on
-        collect()
-        return [results.get(index, OUT_OF_MEMORY) for index in range(len(prompts))], paths
+                prefill.passes.clear()  # without their states, replies cannot go on
+        prefill.collect_values()
+        values = [prefill.values.get(index, OUT_OF_MEMORY) for index in range(len(prompts))]
+        return values, prefill.paths
 
-    def _place(self, prompt: PromptTokens, index: int) -> list[Segment] | Failure:
+    def _rank(self, prompt: PromptTokens) -> tuple[bool, bytes, bytes]:
+        """The sort key of a prompt: with a cached prefix first, before it is evicted."""
+        cached = count_common_tokens(self._slots.nearest(prompt.start), prompt.start)
+        return cached < prompt.shared, prompt.start, prompt.own
+
+    def _add_prompt(self, prefill: Prefill, index: int, prompt: PromptTokens) -> None:
+        """Add a prompt's rows to those that wait; its failure if that is impossible."""
+        rows = self._allocate_rows(prompt, index)
+        if rows is NO_ROOM:  # computing the waiting rows frees slots
+            self._compute_rows(prefill)
+            self._release_last()
+            rows = self._allocate_rows(prompt, index)
+        if isinstance(rows, Failure):
+            prefill.values[index] = rows
+            return
+        prefill.paths[index] = rows[-1].path
+        prefill.rows.extend(rows)
+        prefill.waiting_tokens += sum(len(row.ids) for row in rows)
+
+    def _compute_rows(self, prefill: Prefill) -> None:
+        """Compute the rows that wait; release the paths of prompts that end, unless held."""
+        if prefill.rows:
+            for ended, values in self._compute_passes(prefill.rows, prefill.read):
+                prefill.passes.append((ended, values))
+                if not prefill.hold:
+                    for index in ended:
+                        self._slots.release(prefill.paths.pop(index))
+        self.computed += prefill.waiting_tokens
+        prefill.rows.clear()
+        prefill.waiting_tokens = 0
+        if not prefill.hold and time.monotonic() > prefill.collected + COLLECT_INTERVAL_SECONDS:
+            prefill.collect_values()
+
+    def _allocate_rows(self, prompt: PromptTokens, index: int) -> list[Segment] | Failure:
         """Allocate slots for a prompt's tokens; return the rows to compute."""
         key, (last_key, last) = prompt.key, self._last
-        prefix = max(last[: common(last_key, key)], self._slots.prefix(key), key=len)
+        prefix = max(last[: count_common_tokens(last_key, key)], self._slots.prefix(key), key=len)
         prefix = prefix[: len(prompt) - 1]  # the last token must be computed: it is read
         self._slots.hold(prefix)  # otherwise ``take`` might evict it
         new = self._slots.take(len(prompt) - len(prefix))
@@ -186,7 +208,7 @@ class Runner:
             self._slots.release(prefix)
             return NO_ROOM
         path = np.concatenate([prefix, new])
-        features = self._features(prompt, len(prefix))
+        features = self._encode_images(prompt, len(prefix))
         if isinstance(features, Failure):
             self._slots.release(path)
             return features
@@ -196,9 +218,9 @@ class Runner:
         self._slots.release(last)
         self._last = (key, path)
         self._slots.keep(prompt.start, path[: prompt.shared])
-        return segments(prompt, path, len(prefix), index, features)
+        return split_into_segments(prompt, path, len(prefix), index, features)
 
-    def _features(self, prompt: PromptTokens, start: int) -> torch.Tensor | Failure | None:
+    def _encode_images(self, prompt: PromptTokens, start: int) -> torch.Tensor | Failure | None:
         """Features of a prompt's images from token ``start`` on, if there are any.
 
         Only here are pixels read: those of a pass, so of ``budget`` tokens and one prompt.
@@ -213,10 +235,10 @@ class Runner:
             torch.cuda.empty_cache()  # does nothing without CUDA
             return OUT_OF_MEMORY
 
-    def _passes(self, rows: Sequence[Segment], read: Read) -> Iterator[PassValues]:
+    def _compute_passes(self, rows: Sequence[Segment], read: Read) -> Iterator[PassValues]:
         """Compute rows in one pass, or in more if memory is too small for that."""
         try:
-            yield self._pass(rows, read)
+            yield self._compute_pass(rows, read)
             return
         except torch.OutOfMemoryError:
             if len(rows) == 1:
@@ -227,21 +249,23 @@ class Runner:
         logger.warning("the judge is out of memory: passes of %d tokens from now on", self._budget)
         # In order, since a row may continue one of the first half.
         half = len(rows) // 2
-        yield from self._passes(rows[:half], read)
-        yield from self._passes(rows[half:], read)
+        yield from self._compute_passes(rows[:half], read)
+        yield from self._compute_passes(rows[half:], read)
 
-    def _pass(self, rows: Sequence[Segment], read: Read) -> PassValues:
+    def _compute_pass(self, rows: Sequence[Segment], read: Read) -> PassValues:
         # In its own frame, so that the pack of a failed pass, whose masks may take gigabytes, is
         # freed before the halves run.
         pack = Pack(rows, self.states, self.model.device)
         return pack.prompts, read(pack.run(self.model))
 
-    def _groups(self, prompts: Sequence[PromptTokens], reply: int) -> Iterator[list[int]]:
+    def _group_by_capacity(
+        self, prompts: Sequence[PromptTokens], reply_tokens: int
+    ) -> Iterator[list[int]]:
         """Sorted prompts in groups that fit into the slots with their replies; none too long."""
         group: list[int] = []
         left = self._slots.capacity
         for index in sorted(range(len(prompts)), key=lambda i: (prompts[i].start, prompts[i].own)):
-            need = len(prompts[index]) + reply
+            need = len(prompts[index]) + reply_tokens
             if group and (need > left or len(group) == REPLIES_AT_ONCE):
                 yield group
                 group, left = [], self._slots.capacity
@@ -251,17 +275,18 @@ class Runner:
         if group:
             yield group
 
-    def _reply(
+    def _write_replies(
         self, prompts: Sequence[PromptTokens], max_tokens: int, stops: Collection[int]
     ) -> list[list[int] | Failure]:
         # The prefill's logits give each reply's first token. Paths are held, since every further
         # token attends to its whole prompt.
-        first, paths = self._prefill(prompts, likeliest, hold=True)
+        first, paths = self._prefill(prompts, find_likeliest, hold=True)
         replies: list[Any] = list(first)
         unfinished = list(paths)
+        ends = {*stops, NO_TOKEN_ID}
         try:
             for _ in range(max_tokens - 1):
-                unfinished = [i for i in unfinished if replies[i][-1] not in {*stops, NOTHING}]
+                unfinished = [i for i in unfinished if replies[i][-1] not in ends]
                 if not unfinished:
                     break
                 slots = self._slots.take(len(unfinished))
@@ -274,38 +299,39 @@ class Runner:
                     positions = prompts[index].positions(len(path) - 1, len(path))
                     rows.append(Segment(ids, positions, path, index))
                 for start in range(0, len(rows), self._budget):
-                    for ended, tokens in self._passes(
-                        rows[start : start + self._budget], likeliest
-                    ):
+                    part = rows[start : start + self._budget]
+                    for ended, tokens in self._compute_passes(part, find_likeliest):
                         for index, token in zip(ended, tokens.tolist(), strict=True):
                             replies[index] += token
             for path in paths.values():
                 self._slots.release(path)
             unfinished = []
         except torch.OutOfMemoryError:
-            self._forget()
-        self.decoded += sum(len(reply) for reply in replies if not isinstance(reply, Failure))
+            self._reset_slots()
+        for reply in replies:
+            if not isinstance(reply, Failure):
+                self.decoded += len(reply)
         for index in paths:
             if index in unfinished:
                 replies[index] = OUT_OF_MEMORY
-            elif replies[index][-1] == NOTHING:
+            elif replies[index][-1] == NO_TOKEN_ID:
                 replies[index] = NOT_NUMBERS
         return replies
 
     @contextmanager
-    def _packed(self) -> Iterator[None]:
+    def _use_packed_attention(self) -> Iterator[None]:
         try:
             with packed_attention(self.model):
                 yield
         except BaseException:
-            self._forget()  # the contents of slots are unknown after an error
+            self._reset_slots()  # the contents of slots are unknown after an error
             raise
 
-    def _forget(self) -> None:
+    def _reset_slots(self) -> None:
         self._slots = Slots(self.states.capacity)
         self._last = (b"", NO_SLOTS)
 
-    def _forget_last(self) -> None:
+    def _release_last(self) -> None:
         self._slots.release(self._last[1])
         self._last = (b"", NO_SLOTS)
 
@@ -316,7 +342,9 @@ def log_probabilities(logits: torch.Tensor, tokens: Sequence[int], top: int = 0)
     ``logits`` are (prompts, vocabulary). Tokens beyond the ``top`` likeliest get minus infinity.
     """
     logits = logits.float()
-    token_logits = logits.index_select(-1, on(logits.device, np.asarray(tokens, np.int64)))
+    token_logits = logits.index_select(
+        -1, copy_to_device(logits.device, np.asarray(tokens, np.int64))
+    )
     logprobs = token_logits - logits.logsumexp(-1, keepdim=True)
     if not top:
         return logprobs
@@ -325,9 +353,9 @@ def log_probabilities(logits: torch.Tensor, tokens: Sequence[int], top: int = 0)
     return logprobs.masked_fill(token_logits < least, float("-inf"))
 
 
-def likeliest(logits: torch.Tensor) -> torch.Tensor:
-    """Tokens (prompts, 1) with the highest logit; ``NOTHING`` where some logit is NaN."""
-    return torch.where(logits.isnan().any(-1), NOTHING, logits.argmax(-1))[:, None]
+def find_likeliest(logits: torch.Tensor) -> torch.Tensor:
+    """Tokens (prompts, 1) with the highest logit; ``NO_TOKEN_ID`` where some logit is NaN."""
+    return torch.where(logits.isnan().any(-1), NO_TOKEN_ID, logits.argmax(-1))[:, None]
 
 
 @contextmanager
@@ -341,9 +369,11 @@ def float32_head(model: PreTrainedModel) -> Iterator[None]:
     def in_float32(module: torch.nn.Linear, inputs: tuple[torch.Tensor], _: Any) -> torch.Tensor:
         hidden = inputs[0].float()  # (1, prompts, size)
         # In chunks: all weights in float32 would take as much memory as several layers.
-        chunks = torch.split(module.weight, HEAD_CHUNK)
+        chunks = torch.split(module.weight, HEAD_CHUNK_TOKENS)
         logits = torch.cat([hidden @ chunk.float().T for chunk in chunks], dim=-1)
-        return logits if module.bias is None else logits + module.bias
+        if module.bias is None:
+            return logits
+        return logits + module.bias
 
     hook = head.register_forward_hook(in_float32)
     try:
@@ -352,12 +382,17 @@ def float32_head(model: PreTrainedModel) -> Iterator[None]:
         hook.remove()
 
 
-CPU_BYTES = 2 * 2**30  # default memory for states on a CPU
-CUDA_SHARE = 0.5  # default share for states of the memory that the weights leave free on a GPU
-MOST_TOKENS = 2**20  # cap on stored states
-SAMPLE = [Prompt("A dog and a cat sleep.\n\n", f'Q: Is "{word}" there?') for word in ("dog", "it")]
+DEFAULT_CPU_STATE_BYTES = 2 * 2**30  # default memory for states on a CPU
+CUDA_STATE_SHARE = (
+    0.5  # default share for states of the memory that the weights leave free on a GPU
+)
+MAX_STORED_TOKENS = 2**20  # cap on stored states
+SAMPLE_PROMPTS = [
+    Prompt("A dog and a cat sleep.\n\n", 'Q: Is "dog" there?'),
+    Prompt("A dog and a cat sleep.\n\n", 'Q: Is "it" there?'),
+]
 """Two prompts with a common prefix."""
-TOLERANCE = 0.1
+MAX_RELATIVE_RMS_DIFFERENCE = 0.1
 """Maximal RMS difference of packed and plain logits, relative to their standard deviation. Rounding
 in bfloat16 causes a few hundredths; seeing another prompt's token about 1."""
 
@@ -374,7 +409,7 @@ class LoadedModel:
         self.runner = Runner(model, budget, encoder)
         context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self._context = context if isinstance(context, int) else math.inf
-        self.per_token = self._check()  # bytes of a token's states
+        self.per_token = self._check_against_plain()  # bytes of a token's states
         self._device = model.device
 
     @cached_property
@@ -397,8 +432,10 @@ class LoadedModel:
         starts: dict[bytes, bytes] = {}
         encoded: list[PromptTokens | Failure] = []
         for prompt, (ids, shared) in zip(prompts, self.chat.split(texts), strict=True):
-            blind = prompt.images and encoder is None
-            tokens = BLIND if blind else prompt_tokens(prompt, ids, shared, encoder)
+            if prompt.images and encoder is None:
+                encoded.append(NO_IMAGES_ACCEPTED)
+                continue
+            tokens = prompt_tokens(prompt, ids, shared, encoder)
             if isinstance(tokens, PromptTokens):
                 if len(tokens) + reply > limit:
                     tokens = Failure("prompt", why)
@@ -427,29 +464,31 @@ class LoadedModel:
                     "memory, or use the judge 'server'"
                 ) from error
         if not self.runner.states.layers:  # it was asleep: the GPU's free memory may have changed
-            space = CPU_BYTES if self._device.type == "cpu" else 0.0
+            space = 0.0
             if memory_gb is not None:
                 space = memory_gb * 2**30
+            elif self._device.type == "cpu":
+                space = DEFAULT_CPU_STATE_BYTES
             elif self._device.type == "cuda":
-                space = CUDA_SHARE * (free_memory(self._device) or 0)
-            self.runner.clear(max(min(int(space / self.per_token), MOST_TOKENS), 1))
+                space = CUDA_STATE_SHARE * (free_memory(self._device) or 0)
+            self.runner.clear(max(min(int(space / self.per_token), MAX_STORED_TOKENS), 1))
 
     @torch.inference_mode()
-    def _check(self) -> int:
+    def _check_against_plain(self) -> int:
         """Compare packed prompts with a plain pass for each; return bytes of a token's states."""
-        prompts, encoder = SAMPLE, self.runner.encoder
+        prompts, encoder = SAMPLE_PROMPTS, self.runner.encoder
         if encoder is not None:
             from PIL import Image
 
             side = encoder.sizes.factor  # wider than high, since positions depend on the shape
             image = Image.linear_gradient("L").resize((3 * side, 2 * side))
             seeing = (PromptImage("sample", image),)
-            prompts = [*SAMPLE, *(each._replace(images=seeing) for each in SAMPLE)]
+            prompts = SAMPLE_PROMPTS + [each._replace(images=seeing) for each in SAMPLE_PROMPTS]
         sample: list[Any] = self.encode(prompts, 0)
         try:
             failure = next((each for each in sample if isinstance(each, Failure)), None)
             if failure is None:
-                plain = torch.stack([self._plain(each) for each in sample]).cpu()
+                plain = torch.stack([self._compute_plain_logits(each) for each in sample]).cpu()
                 self.runner.clear(sum(map(len, sample)))
                 packed: list[Any] = self.runner.read(sample, torch.Tensor.float)
                 states = self.runner.states
@@ -458,21 +497,21 @@ class LoadedModel:
             raise
         except (torch.OutOfMemoryError, TypeError, ValueError, AttributeError, LookupError,
                 RuntimeError) as error:  # fmt: skip
-            raise self._unfit(f"{type(error).__name__}: {error}") from error
+            raise self._packing_error(f"{type(error).__name__}: {error}") from error
         if failure is not None:
-            raise self._unfit(str(failure))
+            raise self._packing_error(str(failure))
         layers, used = self.model.config.get_text_config().num_hidden_layers, len(states.layers)
         if used != layers:
-            raise self._unfit(f"{used} of its {layers} layers use the common attention")
+            raise self._packing_error(f"{used} of its {layers} layers use the common attention")
         unlike = (torch.tensor(packed) - plain).square().mean().sqrt()
-        if not unlike <= TOLERANCE * plain.std():  # also if they are NaN
-            raise self._unfit("its answers differ")
+        if not unlike <= MAX_RELATIVE_RMS_DIFFERENCE * plain.std():  # also if they are NaN
+            raise self._packing_error("its answers differ")
         self.runner.computed = 0
         per_token = states.bytes_per_slot
         self.runner.clear(0)
         return per_token
 
-    def _plain(self, tokens: PromptTokens) -> torch.Tensor:
+    def _compute_plain_logits(self, tokens: PromptTokens) -> torch.Tensor:
         """Logits (vocabulary) after a prompt, by transformers alone."""
         model: Any = self.model
         ids, options = tokens.ids, {}
@@ -489,7 +528,7 @@ class LoadedModel:
             ).logits
         return logits[0, -1].float()
 
-    def _unfit(self, reason: str) -> JudgeError:
+    def _packing_error(self, reason: str) -> JudgeError:
         return JudgeError(
             f"{type(self.model).__name__} cannot answer packed prompts ({reason}): serve it with "
             "vLLM and use the judge 'server'"

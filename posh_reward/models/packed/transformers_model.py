@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import (
-    TOP,
+    TOP_TOKENS,
     LabelReading,
-    Note,
+    OnAnswer,
     Prompt,
     check_reading,
-    ignore,
+    find_missing_token,
+    ignore_answer,
     label_masses,
     label_tokens,
-    no_token,
-    verdict,
+    make_verdict,
 )
 from posh_reward.models.packed import checkpoint
 from posh_reward.models.prompt_images import MAX_PIXELS
@@ -68,7 +68,7 @@ class TransformersModel:
         InputError: unknown reading, or a size that is not positive.
     """
 
-    notes = True  # ``choose`` and ``write`` take a ``Note``
+    notes = True  # ``choose`` and ``write`` take a ``OnAnswer``
 
     def __init__(
         self,
@@ -127,12 +127,12 @@ class TransformersModel:
     def sees(self) -> bool:
         """True for supported vision-language checkpoints (``models.prompt_images.SEEING``)."""
         checkpoint.require_libraries()
-        return checkpoint.sees(checkpoint.load_config(self._model, self._commit))
+        return checkpoint.is_vision_model(checkpoint.load_config(self._model, self._commit))
 
     @cached_property
     def few_calls(self) -> bool:
         """True on a GPU, where a decoding step takes as long for one phrase as for hundreds."""
-        device = self._parts[0].device if self._parts else checkpoint.device_of(self._device)
+        device = self._parts[0].device if self._parts else checkpoint.select_device(self._device)
         return bool(device.type != "cpu")
 
     @cached_property
@@ -143,70 +143,72 @@ class TransformersModel:
         options = f"{self._reading}:pixels-{self._max_pixels}" if self.sees else self._reading
         if self._from_memory:
             return f"{version}:{self._model}:{options}"
-        device = checkpoint.device_of(self._device)
+        device = checkpoint.select_device(self._device)
         config = checkpoint.load_config(self._model, self._commit)
-        dtype = str(checkpoint.dtype_of(self._dtype, config, device)).removeprefix("torch.")
+        dtype = str(checkpoint.select_dtype(self._dtype, config, device)).removeprefix("torch.")
         folder = Path(self._model)
         model = folder.resolve().name if folder.is_dir() else self._model
         return f"{version}:{model}@{self._identity}:{dtype}:{options}"
 
     def choose(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
+        self, prompts: Sequence[Prompt], labels: Sequence[str], note: OnAnswer = ignore_answer
     ) -> list[Verdict]:
         from posh_reward.models.packed.runner import log_probabilities
 
-        loaded, key = self._ready(), tuple(labels)
+        loaded, key = self._load_and_wake(), tuple(labels)
         if key not in self._label_tokens:
             self._label_tokens[key] = label_tokens(loaded.chat.tokenizer, labels, self._reading)
         tokens = self._label_tokens[key]
-        if (unreadable := no_token(labels, tokens)) is not None:
+        if (unreadable := find_missing_token(labels, tokens)) is not None:
             return [Verdict(None, unreadable)] * len(prompts)
         flat = list(chain.from_iterable(tokens))
-        top = TOP if self._reading == "top-20" else 0
+        top = TOP_TOKENS if self._reading == "top-20" else 0
         read = partial(log_probabilities, tokens=flat, top=top)
 
-        def judged(answer: list[float] | Failure) -> Verdict:
+        def read_masses(answer: list[float] | Failure) -> Verdict:
             if isinstance(answer, Failure):
                 return Verdict(None, answer)
             masses = label_masses(dict(zip(flat, answer, strict=True)), tokens)
-            return verdict(masses, self._reading)
+            return make_verdict(masses, self._reading)
 
         ask = partial(loaded.runner.read, read=read)
-        verdicts = self._answers(prompts, 0, ask, judged, note)
+        verdicts = self._ask_runner(prompts, 0, ask, read_masses, note)
         self.usage.tokens_decoded += sum(each.failure is None for each in verdicts)
         return verdicts
 
-    def write(self, prompts: Sequence[Prompt], max_tokens: int, note: Note = ignore) -> list[Reply]:
-        loaded = self._ready()
+    def write(
+        self, prompts: Sequence[Prompt], max_tokens: int, note: OnAnswer = ignore_answer
+    ) -> list[Reply]:
+        loaded = self._load_and_wake()
 
-        def reply(ids: list[int] | Failure) -> Reply:
+        def decode_reply(ids: list[int] | Failure) -> Reply:
             if isinstance(ids, Failure):
                 return Reply(None, ids)
             return Reply(loaded.chat.tokenizer.decode(ids, skip_special_tokens=True).strip())
 
         ask = partial(loaded.runner.write, max_tokens=max_tokens, stops=loaded.stops)
-        return self._answers(prompts, max_tokens, ask, reply, note)
+        return self._ask_runner(prompts, max_tokens, ask, decode_reply, note)
 
-    def _answers(
+    def _ask_runner(
         self,
         prompts: Sequence[Prompt],
-        reply: int,
+        reply_tokens: int,
         ask: Callable[..., list[Any]],
-        answer: Callable[[Any], A],
-        note: Note,
+        read_value: Callable[[Any], A],
+        note: OnAnswer,
     ) -> list[A]:
-        """``ask`` the runner all prompts that fit with ``reply`` tokens; read each ``answer``."""
-        loaded = self._ready()
-        encoded = loaded.encode(prompts, reply)
+        """``ask`` the runner all prompts that fit with ``reply_tokens``; read each value."""
+        loaded = self._load_and_wake()
+        encoded = loaded.encode(prompts, reply_tokens)
         fitting = [place for place, each in enumerate(encoded) if not isinstance(each, Failure)]
         tokens: list[Any] = [encoded[place] for place in fitting]
-        found = ask(tokens, note=lambda index, value: note(fitting[index], answer(value)))
+        found = ask(tokens, note=lambda index, value: note(fitting[index], read_value(value)))
         self.usage.prompt_tokens_submitted += sum(map(len, tokens))
         self.usage.prompt_tokens_computed += loaded.runner.computed
         self.usage.tokens_decoded += loaded.runner.decoded
         loaded.runner.computed = loaded.runner.decoded = 0
         values = dict(zip(fitting, found, strict=True))
-        return [answer(values.get(place, each)) for place, each in enumerate(encoded)]
+        return [read_value(values.get(place, each)) for place, each in enumerate(encoded)]
 
     def sleep(self) -> None:
         """Drop cached states and, on a GPU, move the weights to host memory."""
@@ -218,12 +220,12 @@ class TransformersModel:
 
     def wake(self) -> None:
         """Load the model the first time; later move its weights back to their device."""
-        self._ready()
+        self._load_and_wake()
 
     def close(self) -> None:
         self._parts = self._loaded = None
 
-    def _ready(self) -> LoadedModel:
+    def _load_and_wake(self) -> LoadedModel:
         checkpoint.require_libraries()
         from posh_reward.models.packed.runner import LoadedModel
 
@@ -240,15 +242,15 @@ class TransformersModel:
                 f"the judge's model {self._model!r} was passed in memory and is not pickled: "
                 "make the judge again with TransformersModel.of"
             )
-        device = checkpoint.device_of(self._device)
+        device = checkpoint.select_device(self._device)
         config = checkpoint.load_config(self._model, self._commit)
-        dtype = checkpoint.dtype_of(self._dtype, config, device)
-        return checkpoint.load(self._model, self._commit, device, dtype)
+        dtype = checkpoint.select_dtype(self._dtype, config, device)
+        return checkpoint.load_checkpoint(self._model, self._commit, device, dtype)
 
     @cached_property
     def _identity(self) -> str:
         """Resolved once and pickled: a branch may move between naming and loading."""
-        return checkpoint.identity(self._model, self._revision)
+        return checkpoint.find_identity(self._model, self._revision)
 
     @property
     def _commit(self) -> str | None:

@@ -6,21 +6,28 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from posh_reward.models.asker import BLIND
-from posh_reward.models.model import TOP, Prompt, label_masses, says, verdict
+from posh_reward.models.asker import NO_IMAGES_ACCEPTED
+from posh_reward.models.model import (
+    TOP_TOKENS,
+    Prompt,
+    counts_for_label,
+    label_masses,
+    make_verdict,
+)
 from posh_reward.models.prompt_images import SizeLimits, image_for_model, png_base64
 from posh_reward.models.server.server_http import ExchangeError
 from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict
 
-BRACKETED = (
+BRACKETED_TEXT = (
     re.compile(r"<[|\uff5c][^<>]{1,80}[|\uff5c]>|<[^<>\s]{1,80}>"),
     re.compile(r"\[[^][\s]{1,40}\]"),
 )
 """Possible special tokens by form. Matches of one pattern cannot be nested."""
 
-USUAL = re.compile(
+COMMON_SPECIAL_TOKENS = re.compile(
     r"""
     <[|\uff5c] .+ [|\uff5c]>                                  # Qwen, Llama 3, Phi, DeepSeek
     | </?(s|unk|pad|bos|eos|mask|cls|sep|sop|eop|image|img|audio|video|think|n)>
@@ -33,30 +40,33 @@ USUAL = re.compile(
 """Those of common models: a server would read them as such, even within a description."""
 
 
-def special_token(text: str) -> Failure | None:
+def find_special_token(text: str) -> Failure | None:
     """The failure of a text that contains what a common model's server reads as a special token."""
-    for opening, pattern in zip("<[", BRACKETED, strict=True):
-        for match in pattern.finditer(text) if opening in text else ():
-            if USUAL.fullmatch(match[0]):
+    for opening, pattern in zip("<[", BRACKETED_TEXT, strict=True):
+        if opening not in text:
+            continue
+        for match in pattern.finditer(text):
+            if COMMON_SPECIAL_TOKENS.fullmatch(match[0]):
                 why = f"the text contains {match[0]!r}, which a server reads as a special token"
                 return Failure("prompt", f"{why}: remove it, or use a judge in this process")
     return None
 
 
-FORM = "the server's reply is not a chat completion"
+NO_COMPLETION = "the server's reply is not a chat completion"
 NO_LOG_PROBABILITIES = "the server's reply has no log-probabilities"
 NO_NUMBERS = "the server's log-probabilities are not numbers"
-MASKED = "the server's log-probabilities are not the model's own"
-FEWER = "the server returns fewer than the 20 likeliest tokens"
-REPEATED = "the server lists a token twice"
-INCOMPLETE = "the server's reply leaves out requested labels"
+MASKED_LOG_PROBABILITIES = "the server's log-probabilities are not the model's own"
+TOO_FEW_TOKENS = "the server returns fewer than the 20 likeliest tokens"
+LISTED_TWICE = "the server lists a token twice"
+LABELS_LEFT_OUT = "the server's reply leaves out requested labels"
 NO_TEXT = "the server's reply has no text"
-TOKEN_ID = "token_id:"  # noqa: S105 - vLLM's prefix of an id
-IMPOSSIBLE = -9000.0
+TOKEN_ID_PREFIX = "token_id:"  # noqa: S105 - vLLM's prefix of an id
+MIN_LOG_PROBABILITY = -9000.0
 """Servers report a token that the sampler excluded as minus infinity, or as -9999."""
-ROUNDING = 1e-2  # tolerance by which half-precision probabilities may sum to more than 1
+SERVER_ROUNDING_TOLERANCE = 1e-2
+"""By which half-precision probabilities may sum to more than 1, and a logarithm exceed 0."""
 
-CACHED_URIS = 64  # cached data URIs; at a megapixel each, up to 250 MB
+MAX_CACHED_URIS = 64  # cached data URIs; at a megapixel each, up to 250 MB
 
 Content = str | list[dict[str, Any]]
 
@@ -74,74 +84,74 @@ class ChatMessages:
             return prompt.text
         parts: list[dict[str, Any]] = []
         for prompt_image in prompt.images:
-            uri = self._uri(prompt_image)
+            uri = self._encode_image(prompt_image)
             if isinstance(uri, Failure):
                 return uri
             parts.append({"type": "image_url", "image_url": {"url": uri}})
         return [*parts, {"type": "text", "text": prompt.text}]
 
-    def _uri(self, prompt_image: PromptImage) -> str | Failure:
+    def _encode_image(self, prompt_image: PromptImage) -> str | Failure:
         """An image as a data URI, lossless except for resizing."""
         if self._sizes is None:
-            return BLIND
+            return NO_IMAGES_ACCEPTED
         if prompt_image not in self._uris:
             image = image_for_model(prompt_image, self._sizes)
             if isinstance(image, Failure):  # not cached: memory may suffice next time
                 return image
             self._uris[prompt_image] = f"data:image/png;base64,{png_base64(image)}"
-            if len(self._uris) > CACHED_URIS:
+            if len(self._uris) > MAX_CACHED_URIS:
                 self._uris.popitem(last=False)
         self._uris.move_to_end(prompt_image)
         return self._uris[prompt_image]
 
 
-def top(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
+def read_alternatives(reply: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Token and log-probability of the alternatives for a reply's first token, likeliest first."""
-    logprobs = _dict(_choice(reply).get("logprobs"), NO_LOG_PROBABILITIES)
+    logprobs = _require_dict(_find_first_choice(reply).get("logprobs"), NO_LOG_PROBABILITIES)
     content = logprobs.get("content")
     if not isinstance(content, list) or not content:
         raise ExchangeError(NO_LOG_PROBABILITIES)
-    listed = _dict(content[0], NO_LOG_PROBABILITIES).get("top_logprobs")
+    listed = _require_dict(content[0], NO_LOG_PROBABILITIES).get("top_logprobs")
     if not isinstance(listed, list) or not listed:
         raise ExchangeError(NO_LOG_PROBABILITIES)
-    alternatives = [_alternative(each) for each in listed]
-    if math.fsum(math.exp(each) for _, each in alternatives) > 1 + ROUNDING:
+    alternatives = list(map(_read_alternative, listed))
+    total = math.fsum(math.exp(logprob) for _, logprob in alternatives)
+    if total > 1 + SERVER_ROUNDING_TOLERANCE:
         raise ExchangeError(NO_NUMBERS)
     return sorted(alternatives, key=lambda each: -each[1])
 
 
-def read_top(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
-    """The verdict from the texts of the twenty likeliest tokens, counted by ``says``."""
-    alternatives = top(reply)[:TOP]
-    if len(alternatives) < TOP:  # fewer would silently change the metric
-        raise ExchangeError(FEWER)
-    counted = [
-        each for each in alternatives if any(says(each[0], label, "top-20") for label in labels)
-    ]
-    if len(set(counted)) < len(counted):  # one token, listed twice, would count twice
-        raise ExchangeError(REPEATED)
-    if any(token.startswith(TOKEN_ID) for token, _ in alternatives):
+def read_top_tokens(reply: Mapping[str, Any], labels: Sequence[str]) -> Verdict:
+    """The verdict from the twenty likeliest tokens, counted by ``counts_for_label``."""
+    alternatives = read_alternatives(reply)[:TOP_TOKENS]
+    if len(alternatives) < TOP_TOKENS:  # fewer would silently change the metric
+        raise ExchangeError(TOO_FEW_TOKENS)
+    masses = []
+    for label in labels:
+        counted = [each for each in alternatives if counts_for_label(each[0], label, "top-20")]
+        if len(set(counted)) < len(counted):  # one token, listed twice, would count twice
+            raise ExchangeError(LISTED_TWICE)
+        masses.append(math.fsum(math.exp(logprob) for _, logprob in counted))
+    if any(token.startswith(TOKEN_ID_PREFIX) for token, _ in alternatives):
         raise ExchangeError("the server returns tokens as ids: start it without that option")
-    masses = [
-        math.fsum(math.exp(p) for text, p in alternatives if says(text, label, "top-20"))
-        for label in labels
-    ]
-    return verdict(masses, "top-20")
+    return make_verdict(masses, "top-20")
 
 
-def read_ids(reply: Mapping[str, Any], tokens: Sequence[Collection[int]]) -> Verdict:
+def read_label_ids(reply: Mapping[str, Any], tokens: Sequence[Collection[int]]) -> Verdict:
     """The verdict from the token ids of each label."""
-    by_token = dict(top(reply))
-    by_id = {i: by_token.get(f"{TOKEN_ID}{i}") for ids in tokens for i in ids}
-    logprobs = {i: value for i, value in by_id.items() if value is not None}
-    if len(logprobs) < len(by_id):
-        raise ExchangeError(INCOMPLETE)
-    return verdict(label_masses(logprobs, tokens))
+    by_token = dict(read_alternatives(reply))
+    logprobs: dict[int, float] = {}
+    for token_id in chain.from_iterable(tokens):
+        logprob = by_token.get(f"{TOKEN_ID_PREFIX}{token_id}")
+        if logprob is None:
+            raise ExchangeError(LABELS_LEFT_OUT)
+        logprobs[token_id] = logprob
+    return make_verdict(label_masses(logprobs, tokens))
 
 
-def read_text(reply: Mapping[str, Any]) -> Reply:
+def read_reply_text(reply: Mapping[str, Any]) -> Reply:
     """The text of a reply, stripped; ``ExchangeError`` if there is none."""
-    text = _dict(_choice(reply).get("message"), FORM).get("content")
+    text = _require_dict(_find_first_choice(reply).get("message"), NO_COMPLETION).get("content")
     if not isinstance(text, str) or not text.strip():
         raise ExchangeError(NO_TEXT)
     return Reply(text.strip())
@@ -152,48 +162,55 @@ def count_tokens(reply: Mapping[str, Any], usage: Usage) -> None:
     counts = reply.get("usage")
     if not isinstance(counts, dict):
         return
+    submitted = _read_count(counts.get("prompt_tokens"))
+    cached = 0
     details = counts.get("prompt_tokens_details")
-    submitted = _count(counts.get("prompt_tokens"))
-    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    if isinstance(details, dict):
+        cached = _read_count(details.get("cached_tokens"))
     usage.prompt_tokens_submitted += submitted
     usage.prompt_tokens_computed += max(submitted - cached, 0)
-    usage.tokens_decoded += _count(counts.get("completion_tokens"))
+    usage.tokens_decoded += _read_count(counts.get("completion_tokens"))
 
 
-def token_ids(reply: Mapping[str, Any]) -> list[int]:
+def read_token_ids(reply: Mapping[str, Any]) -> list[int]:
     """The ids in an answer of vLLM's ``/tokenize``; ``ExchangeError`` if malformed."""
     ids = reply.get("tokens")
     if not isinstance(ids, list) or not all(isinstance(i, int) and i >= 0 for i in ids):
-        raise ExchangeError(FORM)
+        raise ExchangeError(NO_COMPLETION)
     return ids
 
 
-def _choice(reply: Mapping[str, Any]) -> dict[str, Any]:
+def _find_first_choice(reply: Mapping[str, Any]) -> dict[str, Any]:
     """The choice with index 0, at any position."""
     choices = reply.get("choices")
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict) and choice.get("index", 0) == 0:
-            return choice
-    raise ExchangeError(FORM)
+    if isinstance(choices, list):
+        for choice in choices:
+            if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                return choice
+    raise ExchangeError(NO_COMPLETION)
 
 
-def _alternative(entry: object) -> tuple[str, float]:
-    each = _dict(entry, NO_LOG_PROBABILITIES)
+def _read_alternative(entry: object) -> tuple[str, float]:
+    each = _require_dict(entry, NO_LOG_PROBABILITIES)
     token, value = each.get("token"), each.get("logprob")
     if not isinstance(token, str):
         raise ExchangeError(NO_LOG_PROBABILITIES)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value < ROUNDING:
-        raise ExchangeError(NO_NUMBERS)  # NaN is not less, either
-    if value < IMPOSSIBLE:
-        raise ExchangeError(MASKED)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ExchangeError(NO_NUMBERS)
+    if not value < SERVER_ROUNDING_TOLERANCE:  # NaN is not less, either
+        raise ExchangeError(NO_NUMBERS)
+    if value < MIN_LOG_PROBABILITY:
+        raise ExchangeError(MASKED_LOG_PROBABILITIES)
     return token, float(value)
 
 
-def _dict(value: object, reason: str) -> dict[str, Any]:
+def _require_dict(value: object, reason: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ExchangeError(reason)
     return value
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+def _read_count(value: object) -> int:
+    if not isinstance(value, int):
+        return 0
+    return max(value, 0)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from posh_reward.errors import JudgeError
 from posh_reward.models.model import LabelReading, Prompt
-from posh_reward.models.prompt_images import image_of
+from posh_reward.models.prompt_images import load_prompt_image
 from posh_reward.models.server import chat_messages, server_http
-from posh_reward.models.server.identity import PROBE, Identity
+from posh_reward.models.server.identity import PROBE_QUESTION, Identity
 from posh_reward.models.server.server_http import (
     CONNECT_SECONDS,
-    TIMEOUT,
+    SERVER_TIMED_OUT,
     ExchangeError,
     ServerClient,
     TransientError,
@@ -24,17 +24,19 @@ from posh_reward.types import PromptImage
 
 logger = logging.getLogger(__name__)
 
-QUICK = 0.25
+QUICK_SHARE_OF_TIMEOUT = 0.25
 """Share of the timeout. A server with one slot, such as llama.cpp's, queues what it gets: it gets
 more at a time only as long as answers take less than this, so that none times out in the queue."""
-STRIKES = 3  # consecutive failures after which a server rests, as long as another one answers
-REST = 30.0  # seconds of rest; then one prompt tries the server again
-LONGEST_PAUSE = 30.0  # seconds; longer pauses requested by a server are capped
-REMEMBERED = 100_000  # prompt prefixes with an assigned server; beyond that all are forgotten
+FAILURES_BEFORE_COOLDOWN = 3
+"""Consecutive failures after which a server rests, as long as another one answers."""
+COOLDOWN_SECONDS = 30.0  # of rest; then one prompt tries the server again
+MAX_PAUSE_SECONDS = 30.0  # longer pauses requested by a server are capped
+MAX_REMEMBERED_STARTS = 100_000
+"""Prompt prefixes and images with an assigned server; beyond that all are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """A prompt's time limits."""
 
     timeout: float  # seconds for one exchange
@@ -45,13 +47,14 @@ class Patience:
     @property
     def slow(self) -> float:
         """Seconds from which on a failed exchange is a server's silence, not its refusal."""
-        return QUICK * min(self.timeout, CONNECT_SECONDS)
+        return QUICK_SHARE_OF_TIMEOUT * min(self.timeout, CONNECT_SECONDS)
 
     def pause(self, rounds: int, after: float) -> float:
         """Seconds to wait before round ``rounds``, at least ``after`` as requested by a server."""
-        # At random up to half more, so that prompts do not all return at once.
+        # At random up to half more, so that prompts do not all return at once. The exponent is
+        # capped, since a large one overflows.
         delay = self.backoff * 2.0 ** min(rounds - 1, 16) * random.uniform(1, 1.5)
-        return min(max(delay, after), LONGEST_PAUSE)
+        return min(max(delay, after), MAX_PAUSE_SECONDS)
 
 
 @dataclass(slots=True, eq=False)
@@ -59,8 +62,8 @@ class Server:
     """One address, its model, and its recent health."""
 
     url: str
-    strikes: int = 0  # consecutive failures
-    rests_until: float = 0.0  # on the monotonic clock
+    failures: int = 0  # consecutive failures
+    cooldown_until: float = 0.0  # on the monotonic clock
     turns: int = 1  # questions that it gets at a time
     fault: str = "no server was asked"  # the reason of its last failure
     identity: Identity | None = None  # from its first answers
@@ -69,34 +72,35 @@ class Server:
     """Reason to take its answers for another model's; it is asked nothing until it answers as at
     first."""
 
-    def note_answer(self, seconds: float, patience: Patience) -> None:
+    def note_answer(self, seconds: float, patience: RetryPolicy) -> None:
         """Note an answer; a quick one shows that the server takes more questions at a time."""
-        self.strikes, self.rests_until = 0, 0.0
-        if seconds < QUICK * patience.timeout:
+        self.failures, self.cooldown_until = 0, 0.0
+        if seconds < QUICK_SHARE_OF_TIMEOUT * patience.timeout:
             self.turns = min(self.turns + 1, patience.concurrency)
 
     def note_failure(self, reason: str) -> None:
         """Count a failure; from the third in a row on the server rests."""
-        self.strikes += 1
+        self.failures += 1
         self.fault = reason
-        if reason == TIMEOUT:
+        if reason == SERVER_TIMED_OUT:
             self.turns = 1
-        if self.strikes == STRIKES:  # not earlier, since a run asks thousands of questions
+        # Not earlier, since a run asks thousands of questions.
+        if self.failures == FAILURES_BEFORE_COOLDOWN:
             logger.warning(
                 "judge server %s fails repeatedly (%s): it rests for %g s while others answer",
-                *(self.url, reason, REST),
+                *(self.url, reason, COOLDOWN_SECONDS),
             )
         self.note_try()
 
     def note_try(self) -> None:
         """Extend the rest of a failing server while one prompt tries it."""
         # Otherwise all waiting prompts would try a dead server as soon as its rest ends.
-        if self.strikes >= STRIKES:
-            self.rests_until = time.monotonic() + REST
+        if self.failures >= FAILURES_BEFORE_COOLDOWN:
+            self.cooldown_until = time.monotonic() + COOLDOWN_SECONDS
 
 
 @dataclass(slots=True)
-class Fleet:
+class ServerPool:
     """The servers, and the one whose cache has each prefix or image."""
 
     servers: list[Server]
@@ -106,7 +110,7 @@ class Fleet:
 
     def home(self, start: Hashable) -> int:
         """Index of the server for prompts with this start; new starts are dealt round robin."""
-        if len(self._homes) >= REMEMBERED:
+        if len(self._homes) >= MAX_REMEMBERED_STARTS:
             self._homes.clear()
         return self._homes.setdefault(hash(start), len(self._homes) % len(self.servers))
 
@@ -119,39 +123,42 @@ class Fleet:
         """Servers to try, ``home`` first: those not resting, or all if all rest; none in doubt."""
         now = time.monotonic()
         servers = self.servers[home:] + self.servers[:home]
-        servers = [server for server in servers if server.doubt is None]
-        return [server for server in servers if server.rests_until <= now] or servers
+        trusted = [server for server in servers if server.doubt is None]
+        awake = [server for server in trusted if server.cooldown_until <= now]
+        return awake or trusted
 
-    def spares(self, server: Server) -> bool:
+    def should_skip(self, server: Server) -> bool:
         """True while this server is in doubt, or rests while another one does not."""
+        if server.doubt is not None:
+            return True
         now = time.monotonic()
-        return server.doubt is not None or (
-            server.rests_until > now
-            and any(each.rests_until <= now for each in self.servers if each.doubt is None)
-        )
+        if server.cooldown_until <= now:
+            return False
+        return any(each.doubt is None and each.cooldown_until <= now for each in self.servers)
 
 
-LIST_SECONDS = 10.0  # timeout for the list of models
+LIST_TIMEOUT_SECONDS = 10.0  # timeout for the list of models
 NO_SIGHT = "the server answers questions, but not about an image"
 NO_TOKENIZE = "the server does not report the tokens of the labels"
 NO_TOKEN = "a label is not a single token of the model"  # noqa: S105
-NO_LABELS = (NO_TOKENIZE, chat_messages.NO_LOG_PROBABILITIES, chat_messages.INCOMPLETE)
+NO_LABELS = (NO_TOKENIZE, chat_messages.NO_LOG_PROBABILITIES, chat_messages.LABELS_LEFT_OUT)
 REMEDY = {
     server_http.UNREACHABLE: "is it started, and the address right?",
-    server_http.TIMEOUT: "is it started, and timeout long enough?",
-    server_http.DISTRUSTED: "point SSL_CERT_FILE to its certificate authority",
-    server_http.PROXY: "correct http_proxy or https_proxy, or list the server in no_proxy",
+    server_http.SERVER_TIMED_OUT: "is it started, and timeout long enough?",
+    server_http.UNTRUSTED_CERTIFICATE: "point SSL_CERT_FILE to its certificate authority",
+    server_http.PROXY_REFUSES: "correct http_proxy or https_proxy, or list the server in no_proxy",
     server_http.BAD_ADDRESS: "correct base_urls",
-    server_http.TOO_LONG: "start it with a longer context (--max-model-len, --ctx-size)",
+    server_http.PROMPT_TOO_LONG: "start it with a longer context (--max-model-len, --ctx-size)",
     chat_messages.NO_LOG_PROBABILITIES: "use a server that returns them, such as `vllm serve`, or "
     "set `labels: false` where it only writes (PROVE's writer and tuples, rubrics)",
-    chat_messages.FEWER: "use one that returns as many, such as `vllm serve`",
+    chat_messages.TOO_FEW_TOKENS: "use one that returns as many, such as `vllm serve`",
     NO_SIGHT: "serve a vision-language model, or leave out `images: true`",
-    chat_messages.MASKED: "start vLLM with --logprobs-mode raw_logprobs, its default",
+    chat_messages.MASKED_LOG_PROBABILITIES: "start vLLM with --logprobs-mode raw_logprobs, "
+    "its default",
 }
 
 
-def refuse_unusable(
+def validate_servers(
     servers: Sequence[Server], faults: Sequence[ExchangeError | None], reading: LabelReading
 ) -> None:
     """Refuse unusable servers; let those rest that are down while others are up."""
@@ -168,17 +175,19 @@ def refuse_unusable(
         if all_down or not isinstance(fault, TransientError):
             raise JudgeError(f"judge server {server.url}: {message}")
         logger.warning("judge server %s is left out for now: %s", server.url, message)
-        server.strikes, server.doubt = STRIKES, fault.reason
+        server.failures, server.doubt = FAILURES_BEFORE_COOLDOWN, fault.reason
         server.note_try()
-    _refuse_different(servers)
+    _require_one_model(servers)
 
 
-def _refuse_different(servers: Sequence[Server]) -> None:
+def _require_one_model(servers: Sequence[Server]) -> None:
     """Refuse servers whose replies name different models: they are declared as one."""
-    told = {server.identity.model: server.url for server in servers if server.identity is not None}
-    told.pop(None, None)
-    if len(told) > 1:
-        listed = ", ".join(f"{name!r} ({url})" for name, url in told.items())
+    urls: dict[str, str] = {}
+    for server in servers:
+        if server.identity is not None and server.identity.model is not None:
+            urls[server.identity.model] = server.url
+    if len(urls) > 1:
+        listed = ", ".join(f"{name!r} ({url})" for name, url in urls.items())
         raise JudgeError(
             f"the judge's servers have different models: {listed}. List only servers of one model "
             "in base_urls, under one name (vllm serve --served-model-name, llama-server --alias)"
@@ -206,10 +215,14 @@ async def find_model(client: ServerClient, urls: Sequence[str]) -> str:
 
 async def model_names(client: ServerClient, url: str) -> list[str]:
     """Names in a server's list of models; ``ExchangeError`` if it has none."""
-    listed = (await client.get(f"{url}/models", LIST_SECONDS)).get("data")
-    entries = listed if isinstance(listed, list) else []
-    ids = [each.get("id") for each in entries if isinstance(each, dict)]
-    return [name for name in ids if isinstance(name, str)]
+    entries = (await client.get(f"{url}/models", LIST_TIMEOUT_SECONDS)).get("data")
+    names = []
+    if isinstance(entries, list):
+        for entry in entries:
+            name = entry.get("id") if isinstance(entry, dict) else None
+            if isinstance(name, str):
+                names.append(name)
+    return names
 
 
 async def check_model(client: ServerClient, url: str, model: str) -> None:
@@ -217,7 +230,7 @@ async def check_model(client: ServerClient, url: str, model: str) -> None:
     try:
         names = await model_names(client, url)
     except ExchangeError as error:
-        hangs = error.reason == TIMEOUT  # as each question would
+        hangs = error.reason == SERVER_TIMED_OUT  # as each question would
         if (isinstance(error, TransientError) and not hangs) or error.status in (404, 405):
             return
         raise
@@ -226,12 +239,12 @@ async def check_model(client: ServerClient, url: str, model: str) -> None:
         raise ExchangeError(f"it serves {listed}, not {model}")
 
 
-def image_probe() -> Prompt:
+def make_image_probe() -> Prompt:
     from PIL import Image
 
-    image = image_of(Image.new("RGB", (64, 64), "white"))
+    image = load_prompt_image(Image.new("RGB", (64, 64), "white"))
     assert isinstance(image, PromptImage)
-    return Prompt("", PROBE.format("dog"), (image,))
+    return Prompt("", PROBE_QUESTION.format("dog"), (image,))
 
 
 async def label_tokens(
@@ -240,22 +253,23 @@ async def label_tokens(
     """Ids of each label's tokens: alone, after a space, after a letter (vLLM)."""
     root = url.removesuffix("/v1")
 
-    async def ids_of(label: str) -> tuple[int, ...]:
+    async def find_label_ids(label: str) -> tuple[int, ...]:
         # A tokenizer has one token for "1" at the start of a word and another within it; a
         # candidate counts only if it decodes to the label alone, not to "x1".
         ids: set[int] = set()
         for text in (label, f" {label}", f"x{label}"):
             body = {"model": model, "prompt": text, "add_special_tokens": False}
-            tokens = chat_messages.token_ids(await client.post(f"{root}/tokenize", body))
+            tokens = chat_messages.read_token_ids(await client.post(f"{root}/tokenize", body))
             if not tokens:  # llama.cpp's takes "content" and ignores the rest
                 raise ExchangeError(NO_TOKENIZE)
             last = tokens[-1:]
             decoded = await client.post(f"{root}/detokenize", {"model": model, "tokens": last})
-            ids.update(last if str(decoded.get("prompt")).strip() == label else ())
+            if str(decoded.get("prompt")).strip() == label:
+                ids.update(last)
         return tuple(sorted(ids))
 
     try:
-        tokens = tuple([await ids_of(label) for label in labels])
+        tokens = tuple([await find_label_ids(label) for label in labels])
     except ExchangeError as error:
         if isinstance(error, TransientError):
             raise

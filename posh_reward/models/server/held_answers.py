@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from posh_reward.models.server.fleet import Fleet, Server
+from posh_reward.models.server.fleet import Server, ServerPool
 from posh_reward.models.server.identity import OTHER_GRADES, StartQuestions
 from posh_reward.models.server.server_batch import ServerBatch
 from posh_reward.models.server.server_http import ExchangeError, TransientError
 from posh_reward.types import Verdict
 
-FIRST_BLOCK, LARGEST_BLOCK = 16, 160
+FIRST_BLOCK_ANSWERS, MAX_BLOCK_ANSWERS = 16, 160
 """Answers of a server between two checks: at most as many as have been confirmed before. A check is
 two short questions, in the long run 1.3 % more of them. A server or process that dies loses no more
 than these answers and those on their way; with only large blocks, a server that keeps dying early
@@ -28,7 +28,7 @@ class HeldAnswers:
 
     Args:
         batch: through which servers are asked.
-        fleet: its servers.
+        pool: its servers.
         questions: those of the start; if they are not graded, answers count at once.
         confirm: called with the place of each answer that counts.
     """
@@ -36,30 +36,30 @@ class HeldAnswers:
     def __init__(
         self,
         batch: ServerBatch,
-        fleet: Fleet,
+        pool: ServerPool,
         questions: StartQuestions,
         confirm: Callable[[int], None],
     ) -> None:
         self._batch = batch
-        self._fleet = fleet
+        self._pool = pool
         self._questions = questions
         self._confirm = confirm
-        self._held: dict[Server, list[int]] = {server: [] for server in fleet.servers}
-        self._unchecked = dict.fromkeys(fleet.servers, 0)
+        self._held: dict[Server, list[int]] = {server: [] for server in pool.servers}
+        self._unchecked = dict.fromkeys(pool.servers, 0)
         """Server -> answers since its last check began."""
         self._checking: set[Server] = set()
 
     async def hold(self, server: Server, place: int) -> None:
         """Take an answer's place, and check its server if a block is full."""
-        if not self._pair(server):
+        if not self._find_check_questions(server):
             self._confirm(place)
             return
         self._held[server].append(place)
         self._unchecked[server] += 1
-        block = min(max(server.confirmed, FIRST_BLOCK), LARGEST_BLOCK)
+        block = min(max(server.confirmed, FIRST_BLOCK_ANSWERS), MAX_BLOCK_ANSWERS)
         if self._unchecked[server] >= block and server not in self._checking:
             self._checking.add(server)
-            await self._check(server)
+            await self._check_server(server)
             self._checking.discard(server)
 
     async def settle(self) -> dict[int, TransientError]:
@@ -67,16 +67,16 @@ class HeldAnswers:
 
         They are held no longer.
         """
-        await asyncio.gather(*(self._check(server) for server, held in self._held.items() if held))
-        lost = {
-            place: TransientError(server.doubt or server.fault)
-            for server, places in self._held.items()
-            for place in places
-        }
+        holding = [server for server, places in self._held.items() if places]
+        await asyncio.gather(*map(self._check_server, holding))
+        lost: dict[int, TransientError] = {}
+        for server, places in self._held.items():
+            for place in places:
+                lost[place] = TransientError(server.doubt or server.fault)
         self._held = {server: [] for server in self._held}
         return lost
 
-    async def _check(self, server: Server) -> None:
+    async def _check_server(self, server: Server) -> None:
         """Confirm what is held of a server, or doubt it; leave all as it is if it cannot tell."""
         held = self._held[server]
         asked = set(held)
@@ -84,7 +84,7 @@ class HeldAnswers:
         differs = False
         for _ in range(CHECK_ATTEMPTS):
             try:
-                agrees = await self._agrees(server)
+                agrees = await self._grades_as_before(server)
             except ExchangeError as error:
                 server.fault = error.reason
                 if isinstance(error, TransientError):  # which has been retried
@@ -101,10 +101,10 @@ class HeldAnswers:
         if differs:
             self._batch.doubt(server, OTHER_GRADES)
 
-    async def _agrees(self, server: Server) -> bool:
+    async def _grades_as_before(self, server: Server) -> bool:
         """True if the server grades two questions as at the start; raises ``ExchangeError``."""
         assert server.identity is not None
-        pair = self._pair(server)
+        pair = self._find_check_questions(server)
         replies: list[Any] = await asyncio.gather(
             *(self._batch.ask_server(server, self._questions.bodies[place]) for place in pair),
             return_exceptions=True,
@@ -112,11 +112,14 @@ class HeldAnswers:
         for reply in replies:
             if isinstance(reply, BaseException):
                 raise reply
-        answers = map(self._questions.read, replies)
-        grades = [each.grade if isinstance(each, Verdict) else None for each in answers]
-        return server.identity.agrees(dict(zip(pair, grades, strict=True)))
+        grades: dict[int, float | None] = {}
+        for place, reply in zip(pair, replies, strict=True):
+            answer = self._questions.read(reply)
+            grades[place] = answer.grade if isinstance(answer, Verdict) else None
+        return server.identity.agrees(grades)
 
-    def _pair(self, server: Server) -> tuple[int, ...]:
+    def _find_check_questions(self, server: Server) -> tuple[int, ...]:
         """Places of the two questions that check this server; none if it is not checked."""
-        identity = server.identity
-        return (identity.pair or ()) if identity is not None and self._questions.graded else ()
+        if server.identity is None or not self._questions.graded:
+            return ()
+        return server.identity.pair or ()

@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from posh_reward.models.model import DOUBTFUL, not_grades
+from posh_reward.models.model import DOUBTFUL_MASS, explain_doubtful_replies
 from posh_reward.settings import UNCHECKED_VARIABLE
 from posh_reward.types import Reply, Verdict
 
-PROBE = (
+PROBE_QUESTION = (
     "DESCRIPTION: A dog sleeps.\n\n"
     'Q: Is "{}" mentioned?\n\n'
     "Respond ONLY with an integer from 1 (not mentioned) to 5 (clearly mentioned)."
 )
-PRESENT, ABSENT = ("dog", "A dog"), ("ship", "A ship")
-"""Questions of ``PROBE``: about things that its description mentions, and does not."""
-LEAST_GAP = 0.75
-"""Least distance of the mean grades of both, as ``check.LEAST_GAP`` is of scores, a fifth."""
+PRESENT_THINGS, ABSENT = ("dog", "A dog"), ("ship", "A ship")
+"""Questions of ``PROBE_QUESTION``: about things that its description mentions, and does not."""
+MIN_GRADE_GAP = 0.75
+"""Least difference of the mean grades of both. ``check.check_judge`` requires as much of scores,
+which are a fifth of grades."""
 OTHER_GRADES = "the server answers the questions of the start differently: is it another model?"
 
 Answer = Verdict | Reply
@@ -50,19 +51,20 @@ class Identity:
         cls, replies: Sequence[Mapping[str, Any]], answers: Sequence[Answer], clean: Clean
     ) -> Identity:
         """The identity from the replies to the questions of the start."""
-        models = [_told(reply, "model", clean) for reply in replies]
-        fingerprints = {_told(reply, "system_fingerprint", clean) for reply in replies}
-        grades = (each.grade if isinstance(each, Verdict) else None for each in answers)
+        models = [_read_name(reply, "model", clean) for reply in replies]
+        fingerprints = {_read_name(reply, "system_fingerprint", clean) for reply in replies}
         return cls(
-            next(filter(None, models), None), frozenset(filter(None, fingerprints)), tuple(grades)
+            next(filter(None, models), None),
+            frozenset(filter(None, fingerprints)),
+            tuple(map(_read_grade, answers)),
         )
 
     def other_name(self, reply: Mapping[str, Any], clean: Clean) -> str | None:
         """The reason why a reply is not this model's, by what it names; None if it may be."""
-        reason = self.other_model(_told(reply, "model", clean))
+        reason = self.other_model(_read_name(reply, "model", clean))
         if reason is not None:
             return reason
-        fingerprint = _told(reply, "system_fingerprint", clean)
+        fingerprint = _read_name(reply, "system_fingerprint", clean)
         if fingerprint and self.fingerprints and fingerprint not in self.fingerprints:
             known = ", ".join(map(repr, sorted(self.fingerprints)))
             return f"the server's system_fingerprint is now {fingerprint!r}, it was {known}"
@@ -80,18 +82,18 @@ class Identity:
 
         One alone would miss a model that gives everything the grade of the first.
         """
-        gaps = self._gaps()
-        return max(gaps, key=lambda pair: gaps[pair]) if gaps else None
+        gaps = self._measure_gaps()
+        return max(gaps, key=gaps.__getitem__, default=None)
 
     @property
     def tolerance(self) -> float:
         """Least change of a grade that tells another model from noise.
 
         Noise of batched GPUs is a tenth of a grade, which must not fail a run of thousands of
-        checks: ``LEAST_GAP`` is five times the noise of a difference. Half of the gap, because a
-        model that always gives the grade in the middle moves one of ``pair`` by as much.
+        checks: ``MIN_GRADE_GAP`` is five times the noise of a difference. Half of the gap, because
+        a model that always gives the grade in the middle moves one of ``pair`` by as much.
         """
-        return min(LEAST_GAP, max(self._gaps().values(), default=math.inf) / 2)
+        return min(MIN_GRADE_GAP, max(self._measure_gaps().values(), default=math.inf) / 2)
 
     def agrees(self, again: Mapping[int, float | None]) -> bool:
         """True if the grades of some questions, by their places, are within the tolerance."""
@@ -101,14 +103,15 @@ class Identity:
                 return False
         return True
 
-    def _gaps(self) -> dict[tuple[int, int], float]:
-        half = len(PRESENT)
+    def _measure_gaps(self) -> dict[tuple[int, int], float]:
+        """Places of a present thing and an absent one -> the difference of their grades."""
+        half = len(PRESENT_THINGS)
+        gaps = {}
         pairs = zip(self.grades[:half], self.grades[half:], strict=False)
-        return {
-            (place, place + half): present - absent
-            for place, (present, absent) in enumerate(pairs)
-            if present is not None and absent is not None
-        }
+        for place, (present, absent) in enumerate(pairs):
+            if present is not None and absent is not None:
+                gaps[place, place + half] = present - absent
+        return gaps
 
     def to_json(self) -> str:
         return json.dumps([self.model, sorted(self.fingerprints), self.grades])
@@ -117,32 +120,36 @@ class Identity:
     def from_json(cls, row: str) -> Identity:
         """Undo ``to_json``; ``ValueError`` or ``TypeError`` on anything else."""
         model, fingerprints, grades = json.loads(row)
-        numbers = (None if grade is None else float(grade) for grade in grades)
+        numbers: list[float | None] = []
+        for grade in grades:
+            numbers.append(None if grade is None else float(grade))
         return cls(model, frozenset(fingerprints), tuple(numbers))
 
     def other_run(self, later: Identity, graded: bool) -> str | None:
         """The reason why a later run's model is another one, or None. Paths may have changed."""
-        names = [each and PurePath(each).name for each in (self.model, later.model)]
-        if None not in names and names[0] != names[1]:
-            return f"it named itself {names[0]!r}, now {names[1]!r}"
+        if self.model is not None and later.model is not None:
+            first_name, name = PurePath(self.model).name, PurePath(later.model).name
+            if first_name != name:
+                return f"it named itself {first_name!r}, now {name!r}"
         comparable = graded and len(self.grades) == len(later.grades)
         if comparable and not self.agrees(dict(enumerate(later.grades))):
-            first, now = (_shown(each.grades) for each in (self, later))
+            first, now = _format_grades(self.grades), _format_grades(later.grades)
             return f"it graded the questions of the start {first}, now {now}"
         return None
 
 
-def unfit(url: str, answers: Sequence[Answer]) -> str | None:
-    """Give the reason why a server's model cannot judge, from its answers to ``PROBE``, or None.
+def explain_unfit(url: str, answers: Sequence[Answer]) -> str | None:
+    """Give the reason why a server's model cannot judge, by its answers to ``PROBE_QUESTION``.
 
-    ``check.check_judge`` asks a metric's own questions, but not for every command.
+    None if it can. ``check.check_judge`` asks a metric's own questions, but not for every command.
     """
     verdicts = [each for each in answers if isinstance(each, Verdict)]
-    present, absent = verdicts[: len(PRESENT)], verdicts[len(PRESENT) :]
-    doubtful = sum(each.grade is None or each.mass < DOUBTFUL for each in verdicts)
-    reason = not_grades(doubtful / len(verdicts))
-    high, low = (sum(each.grade or 0.0 for each in part) / len(part) for part in (present, absent))
-    if reason is None and high - low < LEAST_GAP:
+    present, absent = verdicts[: len(PRESENT_THINGS)], verdicts[len(PRESENT_THINGS) :]
+    doubtful = sum(each.grade is None or each.mass < DOUBTFUL_MASS for each in verdicts)
+    reason = explain_doubtful_replies(doubtful / len(verdicts))
+    high = sum(each.grade or 0.0 for each in present) / len(present)
+    low = sum(each.grade or 0.0 for each in absent) / len(absent)
+    if reason is None and high - low < MIN_GRADE_GAP:
         reason = (
             f"does not tell what is mentioned from what is not: grades {high:.1f} and {low:.1f}. "
             "Is it instruction-tuned, and large enough? (docs/local_judge.md)"
@@ -156,10 +163,18 @@ def unfit(url: str, answers: Sequence[Answer]) -> str | None:
     )
 
 
-def _told(reply: Mapping[str, Any], field: str, clean: Clean) -> str | None:
+def _read_name(reply: Mapping[str, Any], field: str, clean: Clean) -> str | None:
     value = reply.get(field)
-    return (clean(value) or None) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None
+    return clean(value) or None
 
 
-def _shown(grades: Sequence[float | None]) -> str:
+def _read_grade(answer: Answer) -> float | None:
+    if isinstance(answer, Verdict):
+        return answer.grade
+    return None
+
+
+def _format_grades(grades: Sequence[float | None]) -> str:
     return ", ".join("none" if grade is None else f"{grade:.1f}" for grade in grades)

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from posh_reward.models.server.fleet import Fleet, Patience, Server
+from posh_reward.models.server.fleet import RetryPolicy, Server, ServerPool
 from posh_reward.models.server.identity import OTHER_GRADES, Answer, Identity, StartQuestions
 from posh_reward.models.server.server_http import (
-    TIMEOUT,
+    SERVER_TIMED_OUT,
     ExchangeError,
     ServerClient,
     TransientError,
@@ -21,7 +21,7 @@ from posh_reward.models.server.server_http import (
 
 logger = logging.getLogger(__name__)
 
-CHAT = "/chat/completions"
+CHAT_PATH = "/chat/completions"
 MAX_TIMEOUTS = 3
 """Timeouts of one prompt, at any servers, after which it is given up at the end of a round; and
 timeouts without any answer after which a batch asks for a sign of life: more would take minutes."""
@@ -34,8 +34,8 @@ class ServerBatch:
 
     Args:
         http: the client for this batch.
-        fleet: the servers; their health outlives the batch.
-        patience: time limits.
+        pool: the servers; their health outlives the batch.
+        policy: limits of time and of retries.
         probe: request for a sign of life; without one a batch is never given up as a whole.
         timeouts: of one prompt, after which it is given up.
     """
@@ -43,14 +43,14 @@ class ServerBatch:
     def __init__(
         self,
         http: ServerClient,
-        fleet: Fleet,
-        patience: Patience,
+        pool: ServerPool,
+        policy: RetryPolicy,
         probe: Mapping[str, Any] | None = None,
         timeouts: int = MAX_TIMEOUTS,
     ) -> None:
         self._http = http
-        self._fleet = fleet
-        self._patience = patience
+        self._pool = pool
+        self._policy = policy
         self._probe = probe
         self._timeouts = timeouts
         self._last_answer = time.monotonic()  # before the first one, the batch's start
@@ -58,7 +58,7 @@ class ServerBatch:
         self._probing = asyncio.Lock()
         self._probed: set[str] = set()
         """Addresses of servers that are asked for a sign of life, while all prompts wait."""
-        self._busy = dict.fromkeys((server.url for server in fleet.servers), 0)
+        self._busy = dict.fromkeys((server.url for server in pool.servers), 0)
         """Address -> questions that it is answering."""
         self._turn = asyncio.Condition()
 
@@ -68,28 +68,25 @@ class ServerBatch:
         Otherwise every batch would go through all its retries for a judge that is down.
         """
         now = time.monotonic()
-        ready = any(each.doubt is None and each.rests_until <= now for each in self._fleet.servers)
-        doubtful = [
-            each
-            for each in self._fleet.servers
-            if each.doubt is not None and not (ready and each.rests_until > now)
-        ]
+        doubtful = [server for server in self._pool.servers if server.doubt is not None]
+        if any(each.doubt is None and each.cooldown_until <= now for each in self._pool.servers):
+            doubtful = [server for server in doubtful if server.cooldown_until <= now]
         await asyncio.gather(*(self._settle_doubt(each, questions) for each in doubtful))
-        if self._fleet.given_up is not None:
-            reason = self._fleet.given_up
+        if self._pool.given_up is not None:
+            reason = self._pool.given_up
             errors = await self._probe_all()
             down = (isinstance(error, TransientError) and error.status != 429 for error in errors)
             self._given_up = reason if errors and all(down) else None
 
     async def ask(self, home: int, body: Mapping[str, Any]) -> tuple[Server, dict[str, Any]]:
         """The first server's reply, starting with the prompt's ``home``."""
-        servers = self._fleet.servers
-        return await self._persist(lambda: self._fleet.order(home), servers[home], body)
+        servers = self._pool.servers
+        return await self._ask_until_answered(lambda: self._pool.order(home), servers[home], body)
 
     async def ask_server(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
         """This server's reply; ``TransientError`` at once while it rests and another one works."""
-        _, reply = await self._persist(
-            lambda: [] if self._fleet.spares(server) else [server], server, body
+        _, reply = await self._ask_until_answered(
+            lambda: [] if self._pool.should_skip(server) else [server], server, body
         )
         return reply
 
@@ -99,27 +96,27 @@ class ServerBatch:
             server.doubt = reason
             logger.warning("judge server %s is asked no more in this batch: %s", server.url, reason)
 
-    async def _persist(
+    async def _ask_until_answered(
         self, servers: Callable[[], list[Server]], home: Server, body: Mapping[str, Any]
     ) -> tuple[Server, dict[str, Any]]:
         """The first reply of any of these servers, whose choice may change with each round."""
         began = time.monotonic()
         failure = TransientError(home.doubt or home.fault)
         timeouts = 0
-        for rounds in range(self._patience.retries + 1):
+        for rounds in range(self._policy.retries + 1):
             if rounds:
-                await asyncio.sleep(self._patience.pause(rounds, failure.after))
+                await asyncio.sleep(self._policy.pause(rounds, failure.after))
             # Try all servers before a pause: one that is down costs no waiting while another works.
             # Recompute the order, since servers may have begun or ended a rest.
             order = servers()
             for server in order:
                 try:
-                    return server, await self._exchange(server, body)
+                    return server, await self._ask_in_turn(server, body)
                 except TransientError as error:
                     if self._given_up is not None:
                         raise TransientError(self._given_up) from None
                     failure = error
-                    timeouts += error.reason == TIMEOUT
+                    timeouts += error.reason == SERVER_TIMED_OUT
             if not servers():
                 raise failure
             if timeouts >= self._timeouts:
@@ -127,26 +124,27 @@ class ServerBatch:
         await self._give_up_if_down(began, failure)
         raise failure
 
-    async def _exchange(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def _ask_in_turn(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
         """One exchange, in turn; after a slow failure, find out whether any server is left."""
         async with self._turn_at(server):
             began = time.monotonic()
             try:
-                reply = await self._post(server, body)
+                reply = await self._post_question(server, body)
                 self._check_name(server, reply)
                 return reply
             except TransientError as error:
                 failure = error
         ended = time.monotonic()
-        if failure.status != 429 and ended - began >= self._patience.slow:
-            await self._give_up_if_down(ended - MAX_TIMEOUTS * self._patience.timeout, failure)
+        if failure.status != 429 and ended - began >= self._policy.slow:
+            since = ended - MAX_TIMEOUTS * self._policy.timeout
+            await self._give_up_if_down(since, failure)
         raise failure
 
-    async def _post(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def _post_question(self, server: Server, body: Mapping[str, Any]) -> dict[str, Any]:
         server.note_try()
         began = time.monotonic()
         try:
-            reply = await self._http.post(server.url + CHAT, body)
+            reply = await self._http.post(server.url + CHAT_PATH, body)
         except TransientError as error:
             if error.status != 429:  # a busy server works
                 server.note_failure(error.reason)
@@ -159,8 +157,8 @@ class ServerBatch:
 
     def _note_answer(self, server: Server, began: float) -> None:
         self._last_answer = time.monotonic()
-        self._fleet.given_up = None
-        server.note_answer(self._last_answer - began, self._patience)
+        self._pool.given_up = None
+        server.note_answer(self._last_answer - began, self._policy)
 
     def _check_name(self, server: Server, reply: Mapping[str, Any]) -> None:
         """Raise ``TransientError`` if a reply is another model's, or its server is in doubt."""
@@ -179,15 +177,15 @@ class ServerBatch:
         in doubt, or rests while others work.
         """
 
-        def vain() -> bool:
-            return self._given_up is not None or self._fleet.spares(server)
+        def is_in_vain() -> bool:
+            return self._given_up is not None or self._pool.should_skip(server)
 
-        def free() -> bool:
+        def is_free() -> bool:
             return server.url not in self._probed and self._busy[server.url] < server.turns
 
         async with self._turn:
-            await self._turn.wait_for(lambda: vain() or free())
-            if vain():
+            await self._turn.wait_for(lambda: is_in_vain() or is_free())
+            if is_in_vain():
                 raise TransientError(self._given_up or server.doubt or server.fault)
             self._busy[server.url] += 1
         try:
@@ -209,7 +207,7 @@ class ServerBatch:
             errors = await self._probe_all()
             down = all(isinstance(error, TransientError) for error in errors)
             if down and self._last_answer <= since:  # no answer to a prompt meanwhile, either
-                self._given_up = self._fleet.given_up = failure.reason
+                self._given_up = self._pool.given_up = failure.reason
 
     async def _probe_all(self) -> list[ExchangeError | None]:
         """Each server's error when asked the probe, ahead of all prompts; None if it answers.
@@ -220,7 +218,7 @@ class ServerBatch:
         async def probe(server: Server) -> ExchangeError | None:
             self._probed.add(server.url)
             try:
-                await self._post(server, self._probe or {})
+                await self._post_question(server, self._probe or {})
             except ExchangeError as error:
                 return error
             finally:
@@ -229,7 +227,7 @@ class ServerBatch:
                     self._turn.notify_all()
             return None
 
-        servers = [each for each in self._fleet.servers if each.doubt is None]
+        servers = [each for each in self._pool.servers if each.doubt is None]
         return list(await asyncio.gather(*map(probe, servers)))
 
     async def _settle_doubt(self, server: Server, questions: StartQuestions) -> None:
@@ -237,9 +235,9 @@ class ServerBatch:
 
         Hosts change fingerprints without changing a model: one whose grades agree is known then.
         """
-        first = server.identity or self._fleet.identity
+        first = server.identity or self._pool.identity
         try:
-            again, _ = await identify(self._http, server.url, self._patience, questions)
+            again, _ = await identify_server(self._http, server.url, self._policy, questions)
         except ExchangeError as error:
             server.doubt = error.reason
             server.note_failure(error.reason)
@@ -260,14 +258,14 @@ class ServerBatch:
                 *(server.url, ", ".join(sorted(new))),
             )
         server.identity = replace(first, fingerprints=first.fingerprints | new)
-        server.doubt, server.strikes, server.rests_until = None, 0, 0.0
+        server.doubt, server.failures, server.cooldown_until = None, 0, 0.0
 
 
-async def identify(
-    http: ServerClient, url: str, patience: Patience, questions: StartQuestions
+async def identify_server(
+    http: ServerClient, url: str, policy: RetryPolicy, questions: StartQuestions
 ) -> tuple[Identity, list[Answer]]:
     """Ask a server the questions of the start; raises ``ExchangeError``."""
-    batch = ServerBatch(http, Fleet([Server(url)]), patience, timeouts=MAX_START_TIMEOUTS)
+    batch = ServerBatch(http, ServerPool([Server(url)]), policy, timeouts=MAX_START_TIMEOUTS)
     replies = [(await batch.ask(0, body))[1] for body in questions.bodies]
     answers = [questions.read(reply) for reply in replies]
     identity = Identity.of(replies, answers, http.clean)

@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_BYTES = 4_000_000  # of a reply; one token with twenty alternatives takes about 3 kB
-MAX_WORDS = 300  # characters of a server's message in our messages
+MAX_REPLY_BYTES = 4_000_000  # one token with twenty alternatives takes about 3 kB
+MAX_MESSAGE_CHARACTERS = 300  # of a server's message in our messages
 CONNECT_SECONDS = 10.0  # without a connection before a machine counts as down
 POLL_SECONDS = 0.1  # of a waiting thread, which misses a signal that arrives just before it waits
 
-TIMEOUT = "the server gave no answer in time"
+SERVER_TIMED_OUT = "the server gave no answer in time"
 UNREACHABLE = "the server cannot be reached"
-DISTRUSTED = "the server's certificate is not trusted"
-PROXY = "the environment's proxy does not forward requests"
+UNTRUSTED_CERTIFICATE = "the server's certificate is not trusted"
+PROXY_REFUSES = "the environment's proxy does not forward requests"
 BAD_ADDRESS = "the server's address cannot be used"
 BROKEN_OFF = "the server broke off its reply"
 BUSY = "the server is too busy (429)"
 NO_JSON = "the server's reply is not JSON"
-TOO_BIG = "the server's reply is too long"
-TOO_LONG = "the prompt is longer than the model's context"
+REPLY_TOO_LONG = "the server's reply is too long"
+PROMPT_TOO_LONG = "the prompt is longer than the model's context"
 
-OVERFLOW = (
+CONTEXT_OVERFLOW_PHRASES = (
     "context length", "context_length", "context size", "context_size", "context window",
     "maximum model length", "too many tokens", "prompt is too long", "prompt too long",
 )  # fmt: skip
@@ -130,12 +130,14 @@ def read_key(variable: str | None) -> str | None:
     return key or None
 
 
-def clean(words: str, key: str | None) -> str:
+def clean_message(words: str, key: str | None) -> str:
     """The start of a server's message, on one line; empty if it contains the key."""
     if key is not None and key in words:
         return ""
-    words = "".join(each if each.isprintable() else " " for each in words[: 10 * MAX_WORDS])
-    return " ".join(words.split())[:MAX_WORDS]
+    printable = ""
+    for character in words[: 10 * MAX_MESSAGE_CHARACTERS]:
+        printable += character if character.isprintable() else " "
+    return " ".join(printable.split())[:MAX_MESSAGE_CHARACTERS]
 
 
 class ServerClient:
@@ -146,14 +148,14 @@ class ServerClient:
 
     async def get(self, url: str, seconds: float) -> dict[str, Any]:
         """Get a JSON object within this many seconds; raises as ``post``."""
-        return await self._exchange("GET", url, None, seconds)
+        return await self._exchange_within("GET", url, None, seconds)
 
     async def post(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Post a JSON object and return the one in the response."""
         # json.dumps escapes lone surrogates of broken descriptions, which UTF-8 could not encode.
-        return await self._exchange("POST", url, json.dumps(body).encode("ascii"))
+        return await self._exchange_within("POST", url, json.dumps(body).encode("ascii"))
 
-    async def _exchange(
+    async def _exchange_within(
         self, method: str, url: str, content: bytes | None, seconds: float = math.inf
     ) -> dict[str, Any]:
         import httpx
@@ -162,11 +164,11 @@ class ServerClient:
             exchange = self._unbounded_exchange(method, url, content)
             return await asyncio.wait_for(exchange, min(seconds, self._timeout))
         except asyncio.TimeoutError:
-            failure = TIMEOUT
+            failure = SERVER_TIMED_OUT
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            failure = DISTRUSTED if _is_certificate_error(error) else UNREACHABLE
+            failure = UNTRUSTED_CERTIFICATE if _is_certificate_error(error) else UNREACHABLE
         except httpx.ProxyError:
-            failure = PROXY
+            failure = PROXY_REFUSES
         except httpx.HTTPError:
             failure = BROKEN_OFF
         except (httpx.InvalidURL, ValueError, OverflowError):  # IDNA's errors are ValueErrors
@@ -182,27 +184,27 @@ class ServerClient:
             # Raw: a few compressed kB, which were not requested, could expand to gigabytes.
             async for chunk in response.aiter_raw():
                 body += chunk
-                if len(body) > MAX_BYTES:
-                    raise ExchangeError(TOO_BIG)
+                if len(body) > MAX_REPLY_BYTES:
+                    raise ExchangeError(REPLY_TOO_LONG)
             if not response.is_success:
-                error = self._refusal(response, bytes(body))
+                error = self._read_refusal(response, bytes(body))
                 error.body = bytes(body)
                 raise error
         reply: object = None
         with suppress(ValueError, RecursionError):
             reply = json.loads(body)
         if not isinstance(reply, dict):
-            raise TransientError(NO_JSON, self._words(bytes(body)))
+            raise TransientError(NO_JSON, self._clean_body(bytes(body)))
         return reply
 
-    def _refusal(self, response: httpx.Response, body: bytes) -> ExchangeError:
-        status, detail = response.status_code, self._words(body)
+    def _read_refusal(self, response: httpx.Response, body: bytes) -> ExchangeError:
+        status, detail = response.status_code, self._clean_body(body)
         place = f"{response.url.scheme}://{response.url.netloc.decode()}"
         if status in (408, 429) or status >= 500:
             reason = BUSY if status == 429 else f"the server failed ({status})"
-            return TransientError(reason, detail, status, _seconds(response.headers))
-        if status == 413 or any(words in detail.lower() for words in OVERFLOW):
-            return RefusalError(TOO_LONG, detail, status)
+            return TransientError(reason, detail, status, _read_retry_after(response.headers))
+        if status == 413 or any(words in detail.lower() for words in CONTEXT_OVERFLOW_PHRASES):
+            return RefusalError(PROMPT_TOO_LONG, detail, status)
         if 300 <= status < 400:
             return RefusalError(f"{place} redirects elsewhere: give the final address", "", status)
         if status in (401, 403):
@@ -214,9 +216,9 @@ class ServerClient:
 
     def clean(self, words: str) -> str:
         """Sanitise a server's message for ours, without the key."""
-        return clean(words, self._key)
+        return clean_message(words, self._key)
 
-    def _words(self, body: bytes) -> str:
+    def _clean_body(self, body: bytes) -> str:
         return self.clean(body.decode("utf-8", errors="replace"))
 
 
@@ -234,8 +236,8 @@ async def server_client(
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
-    # No redirects: key and descriptions would follow them. ``_exchange`` bounds an exchange as a
-    # whole, whereas httpx's timeouts restart with each byte.
+    # No redirects: key and descriptions would follow them. ``_exchange_within`` bounds an exchange
+    # as a whole, whereas httpx's timeouts restart with each byte.
     client = _http_client(
         urls,
         headers=headers,
@@ -253,15 +255,18 @@ def _http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
 
     urls = list(urls)
     hosts = {urlsplit(url).hostname or "" for url in urls}
-    local = {host for host in hosts if is_local(host)}
+    local = set(filter(is_local, hosts))
+    no_proxy: dict[str, None] = {}
+    for host in local:
+        address = f"[{host}]" if ":" in host else host
+        no_proxy[f"all://{address}"] = None
     try:
+        if any(url.startswith("https:") for url in urls):
+            verify = _load_certificates()
+        else:
+            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         return httpx.AsyncClient(
-            trust_env=local != hosts,
-            mounts={f"all://{f'[{host}]' if ':' in host else host}": None for host in local},
-            verify=_certificates()
-            if any(url.startswith("https:") for url in urls)
-            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            **options,
+            trust_env=local != hosts, mounts=no_proxy, verify=verify, **options
         )
     except OSError as error:
         cause = f"SSL_CERT_FILE or SSL_CERT_DIR ({error.strerror})"
@@ -272,7 +277,7 @@ def _http_client(urls: Iterable[str], **options: Any) -> httpx.AsyncClient:
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
+def _load_certificates() -> ssl.SSLContext:
     """The certificates to trust; cached, since loading them takes longer than a small batch."""
     import httpx
 
@@ -285,13 +290,15 @@ def _is_certificate_error(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _seconds(headers: Mapping[str, str]) -> float:
+def _read_retry_after(headers: Mapping[str, str]) -> float:
     """The seconds in ``Retry-After``; 0 if it is a date."""
     try:
         seconds = float(headers.get("retry-after") or 0)
     except ValueError:
         return 0.0
-    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
+    if not math.isfinite(seconds) or seconds < 0:
+        return 0.0
+    return seconds
 
 
 def run_apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -303,19 +310,19 @@ def run_apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     outcome: Future[T] = Future()
     started: Future[Callable[[], object]] = Future()
 
-    async def main() -> T:
+    async def start_work() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         started.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
         return await work()
 
-    def run() -> None:
+    def run_loop() -> None:
         try:
-            outcome.set_result(asyncio.run(main()))
+            outcome.set_result(asyncio.run(start_work()))
         except BaseException as error:
             outcome.set_exception(error)
 
-    thread = threading.Thread(target=run, name="posh-server-judge", daemon=True)
+    thread = threading.Thread(target=run_loop, name="posh-server-judge", daemon=True)
     thread.start()
     try:
         while thread.is_alive():

@@ -29,18 +29,18 @@ def main() -> None:
     load_package(Path(__file__).resolve().parents[2])
     command, settings = sys.argv[1], json.loads(sys.argv[2])
     if command == "probe":
-        print(json.dumps(about(settings["model"], settings["revision"])))
+        print(json.dumps(describe_model(settings["model"], settings["revision"])))
         return
     from posh_reward.models.vllm.vllm_engine import VllmEngine
-    from posh_reward.models.vllm.vllm_worker import serve
+    from posh_reward.models.vllm.vllm_worker import serve_engine
 
-    serve(VllmEngine, settings)
+    serve_engine(VllmEngine, settings)
 
 
-def about(model: str, revision: str | None) -> dict[str, str]:
+def describe_model(model: str, revision: str | None) -> dict[str, str]:
     """Return ``{"vllm": version, "revision": commit, "kind": model_type}``, or a ``"fatal"``."""
     from posh_reward.errors import install_command
-    from posh_reward.models.hub import commit, fingerprint, model_file, model_type
+    from posh_reward.models.hub import find_commit, fingerprint_files, model_file, model_type
 
     if find_spec("vllm") is None:
         return {
@@ -52,7 +52,7 @@ def about(model: str, revision: str | None) -> dict[str, str]:
         config = path / "config.json"
         if not config.is_file():
             return {"fatal": f"the folder {model} contains no model: it has no config.json"}
-        sha = f"sha256-{fingerprint(path)}"
+        sha = f"sha256-{fingerprint_files(path)}"
         return {"vllm": vllm_version(), "revision": sha, "kind": model_type(config)}
     if path.is_absolute() or model.startswith("."):
         if model.lower().endswith(".gguf"):
@@ -60,7 +60,7 @@ def about(model: str, revision: str | None) -> dict[str, str]:
                     "'server'"}  # fmt: skip
         return {"fatal": f"there is no folder {model}: use a model's folder or its name on a hub"}
     try:
-        sha = commit(model, revision)
+        sha = find_commit(model, revision)
         config = model_file(model, sha, "config.json")
         return {"vllm": vllm_version(), "revision": sha, "kind": model_type(config)}
     except Exception as error:

@@ -6,27 +6,35 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from posh_reward.errors import MissingDependencyError
-from posh_reward.models.asker import BLIND
+from posh_reward.models.asker import NO_IMAGES_ACCEPTED
 from posh_reward.models.chat import Chat
-from posh_reward.models.model import TOP, LabelReading, Prompt, label_masses, label_tokens, no_token
-from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, check_max_pixels, size_of
+from posh_reward.models.model import (
+    TOP_TOKENS,
+    LabelReading,
+    Prompt,
+    find_missing_token,
+    label_masses,
+    label_tokens,
+)
+from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, check_max_pixels, read_image_size
 from posh_reward.models.vllm.vllm_worker import Answers, EngineReply
 from posh_reward.types import Failure
 
-AT_ONCE = 512
+PROMPTS_PER_CALL = 512
 """Prompts per call of the engine: with more, more are lost if it dies; with fewer, it idles."""
-SHARE = 0.01
+REQUIRED_FREE_GPU_SHARE = 0.01
 """Share of the GPU's memory that vLLM requires to be free, even if the cache's size is set in bytes
 (vllm#39852). Its default is most of the GPU, which the trainer uses."""
-MOST_IMAGES = 8  # images in one prompt
-PATCH_CACHE_GB = 1.0
+MAX_IMAGES_PER_PROMPT = 8
+PATCH_CACHE_GIB = 1.0
 """GiB of host memory for images as patches: forty of a megapixel. Questions about one image come
 together, so vLLM's default of 4 would be a waste."""
-TOO_MANY = Failure("prompt", f"the prompt has more than {MOST_IMAGES} images")
-RETOKENISED = Failure("engine", "vLLM made an unexpected number of tokens of the images")
+TOO_MANY = Failure("prompt", f"the prompt has more than {MAX_IMAGES_PER_PROMPT} images")
+UNEXPECTED_TOKENS = Failure("engine", "vLLM made an unexpected number of tokens of the images")
 UNTOKENISED = Failure("prompt", "the prompt cannot be tokenised")
 INCOMPLETE = Failure("reply", "the engine left out requested labels")
 
@@ -44,6 +52,7 @@ class VllmEngine:
         self._asleep = False
         most = settings["max_pixels"]
         self._images = most and image_inputs(settings["model"], settings["revision"], most)
+        image_options = self._images.engine_options if self._images else {}
         self._params: Any = vllm.SamplingParams
         self._llm: Any = vllm.LLM(
             model=settings["model"],
@@ -52,12 +61,12 @@ class VllmEngine:
             dtype=settings["dtype"],
             max_model_len=settings["max_model_len"],
             kv_cache_memory_bytes=settings["kv_cache_memory_bytes"],
-            gpu_memory_utilization=SHARE,
+            gpu_memory_utilization=REQUIRED_FREE_GPU_SHARE,
             enable_prefix_caching=True,
             enable_sleep_mode=self._sleeps,
             enforce_eager=settings["enforce_eager"],
             logprobs_mode="raw_logprobs",
-            **(self._images.options if self._images else {}),
+            **image_options,
         )
         self._longest: int = settings["max_model_len"]
         why = f"the prompt is longer than max_model_len, {self._longest} tokens: raise that setting"
@@ -68,26 +77,29 @@ class VllmEngine:
     @property
     def sizes(self) -> SizeLimits | None:
         """Accepted sizes of images; None for a text-only model."""
-        return self._images.sizes if self._images else None
+        if not self._images:
+            return None
+        return self._images.sizes
 
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
         """Probabilities of the labels as the next token, at temperature 1."""
         tokens = label_tokens(self._tokenizer, labels, self._reading)
-        unreadable = no_token(labels, tokens)
+        unreadable = find_missing_token(labels, tokens)
         if unreadable is not None:
             failure = EngineReply(failure=unreadable)
             return iter([[(place, failure) for place in range(len(prompts))]])
-        label_ids = [i for ids in tokens for i in ids]
-        exact = self._reading == "labels"
-        scoring = {"logprob_token_ids": label_ids} if exact else {"logprobs": TOP}
+        scoring: dict[str, Any] = {"logprobs": TOP_TOKENS}
+        if self._reading == "labels":
+            scoring = {"logprob_token_ids": list(chain.from_iterable(tokens))}
         params = self._params(max_tokens=1, temperature=1.0, detokenize=False, **scoring)
 
-        def read(output: Any) -> EngineReply:
-            if exact:
-                return read_labels(output.logprobs[0], tokens)
-            return EngineReply(masses=tuple(label_masses(likeliest(output.logprobs[0]), tokens)))
+        def read_masses(output: Any) -> EngineReply:
+            logprobs = output.logprobs[0]
+            if self._reading == "labels":
+                return read_labels(logprobs, tokens)
+            return EngineReply(masses=tuple(label_masses(select_top_tokens(logprobs), tokens)))
 
-        return self._answers(prompts, params, read)
+        return self._answer_in_batches(prompts, params, read_masses)
 
     def write(self, prompts: Sequence[Prompt], max_tokens: int) -> Answers:
         end = self._chat.turn_end
@@ -98,11 +110,11 @@ class VllmEngine:
             stop_token_ids=[] if end is None else [end],
         )
 
-        def text(output: Any) -> EngineReply:
+        def read_text(output: Any) -> EngineReply:
             ids = list(output.token_ids)
             return EngineReply(text=self._tokenizer.decode(ids, skip_special_tokens=True).strip())
 
-        return self._answers(prompts, params, text)
+        return self._answer_in_batches(prompts, params, read_text)
 
     def sleep(self) -> None:
         """Move the weights to host memory and drop the cache, where vLLM can."""
@@ -115,38 +127,39 @@ class VllmEngine:
             self._llm.wake_up()
             self._asleep = False
 
-    def _answers(
+    def _answer_in_batches(
         self, prompts: Sequence[Prompt], params: Any, read: Callable[[Any], EngineReply]
     ) -> Answers:
         self.wake()
         failed: list[tuple[int, EngineReply]] = []
         sound: list[tuple[int, dict[str, Any], int]] = []
         for place, (prompt, ids) in enumerate(zip(prompts, self._token_ids(prompts), strict=True)):
-            length = UNTOKENISED if ids is None else self._length(prompt, ids)
+            length = UNTOKENISED if ids is None else self._count_prompt_tokens(prompt, ids)
             if isinstance(length, int) and length + params.max_tokens > self._longest:
                 length = self._too_long
             if isinstance(length, Failure):
                 failed.append((place, EngineReply(failure=length)))
             else:
                 assert ids is not None
-                sound.append((place, input_of(prompt, ids), length))
+                sound.append((place, build_engine_prompt(prompt, ids), length))
         yield failed
         # Batch by batch: the trainer keeps what was answered before this process died.
-        for start in range(0, len(sound), AT_ONCE):
-            part = sound[start : start + AT_ONCE]
+        for start in range(0, len(sound), PROMPTS_PER_CALL):
+            part = sound[start : start + PROMPTS_PER_CALL]
             replies = self._llm.generate([each for _, each, _ in part], params, use_tqdm=False)
-            yield [
-                (place, with_cost(read(reply.outputs[0]), reply, length))
-                for (place, _, length), reply in zip(part, replies, strict=True)
-            ]
+            answers = []
+            for (place, _, length), reply in zip(part, replies, strict=True):
+                answers.append((place, add_token_counts(read(reply.outputs[0]), reply, length)))
+            yield answers
 
-    def _length(self, prompt: Prompt, ids: Sequence[int]) -> int | Failure:
+    def _count_prompt_tokens(self, prompt: Prompt, ids: Sequence[int]) -> int | Failure:
         """Tokens of a prompt, including its images'; a failure if it cannot be answered."""
         if not prompt.images:
             return len(ids)
         if not self._images:
-            return BLIND
-        return self._images.failure(prompt, ids) or len(ids) + self._images.tokens(prompt)
+            return NO_IMAGES_ACCEPTED
+        failure = self._images.find_failure(prompt, ids)
+        return failure or len(ids) + self._images.count_image_tokens(prompt)
 
     def _token_ids(self, prompts: Sequence[Prompt]) -> list[list[int] | None]:
         """Token ids of each prompt; None for text that the tokenizer refuses (lone surrogates)."""
@@ -158,7 +171,7 @@ class VllmEngine:
             return [ids for prompt in prompts for ids in self._token_ids([prompt])]
 
 
-def input_of(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
+def build_engine_prompt(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
     """A prompt for vLLM, with one placeholder per image, which vLLM expands itself."""
     if not prompt.images:
         return {"prompt_token_ids": ids}
@@ -169,10 +182,10 @@ def input_of(prompt: Prompt, ids: list[int]) -> dict[str, Any]:
     }
 
 
-def with_cost(answer: EngineReply, reply: Any, submitted: int) -> EngineReply:
+def add_token_counts(answer: EngineReply, reply: Any, submitted: int) -> EngineReply:
     """Add token counts to an answer; fail it if vLLM read an unexpected number of tokens."""
     if len(reply.prompt_token_ids) != submitted:
-        return EngineReply(failure=RETOKENISED)
+        return EngineReply(failure=UNEXPECTED_TOKENS)
     computed = submitted - (reply.num_cached_tokens or 0)
     decoded = len(reply.outputs[0].token_ids)
     return replace(answer, submitted=submitted, computed=computed, decoded=decoded)
@@ -184,14 +197,14 @@ def read_labels(logprobs: Mapping[int, Any], tokens: Sequence[Sequence[int]]) ->
     A token that is missing or minus infinity (vllm#51789) was not computed, so it may be likely.
     """
     values = {i: each.logprob for i, each in logprobs.items() if each.logprob != -math.inf}
-    if not all(i in values for ids in tokens for i in ids):
+    if not values.keys() >= set(chain.from_iterable(tokens)):
         return EngineReply(failure=INCOMPLETE)
     return EngineReply(masses=tuple(label_masses(values, tokens)))
 
 
-def likeliest(logprobs: Mapping[int, Any]) -> dict[int, float]:
-    """Log-probabilities of the ``TOP`` likeliest tokens by id; vLLM adds the sampled one."""
-    return {i: each.logprob for i, each in logprobs.items() if each.rank <= TOP}
+def select_top_tokens(logprobs: Mapping[int, Any]) -> dict[int, float]:
+    """Log-probabilities of the ``TOP_TOKENS`` likeliest tokens by id; vLLM adds the sampled one."""
+    return {i: each.logprob for i, each in logprobs.items() if each.rank <= TOP_TOKENS}
 
 
 def check_scoring(params: Any, version: str) -> None:
@@ -218,26 +231,29 @@ class ImageInputs:
     placeholder: int
 
     @property
-    def options(self) -> dict[str, Any]:
+    def engine_options(self) -> dict[str, Any]:
         """Arguments of the engine, for images that already have their final size."""
         least, most = self.sizes.factor**2, self.sizes.max_pixels
         return {
-            "limit_mm_per_prompt": {"image": MOST_IMAGES, "video": 0},
+            "limit_mm_per_prompt": {"image": MAX_IMAGES_PER_PROMPT, "video": 0},
             "mm_processor_kwargs": {"min_pixels": least, "max_pixels": most},
-            "mm_processor_cache_gb": PATCH_CACHE_GB,
+            "mm_processor_cache_gb": PATCH_CACHE_GIB,
         }
 
-    def failure(self, prompt: Prompt, ids: Sequence[int]) -> Failure | None:
+    def find_failure(self, prompt: Prompt, ids: Sequence[int]) -> Failure | None:
         """The reason why a prompt cannot be answered, or None."""
-        if len(prompt.images) > MOST_IMAGES:
+        if len(prompt.images) > MAX_IMAGES_PER_PROMPT:
             return TOO_MANY
-        places = sum(token == self.placeholder for token in ids)
-        return None if places == len(prompt.images) else NO_PLACE
+        if ids.count(self.placeholder) != len(prompt.images):
+            return NO_PLACE
+        return None
 
-    def tokens(self, prompt: Prompt) -> int:
+    def count_image_tokens(self, prompt: Prompt) -> int:
         """Tokens that resized images add to their placeholders."""
-        pixels = (math.prod(size_of(each)) for each in prompt.images)
-        return sum(each // self.sizes.factor**2 - 1 for each in pixels)
+        tokens = 0
+        for image in prompt.images:
+            tokens += math.prod(read_image_size(image)) // self.sizes.factor**2 - 1
+        return tokens
 
 
 def image_inputs(model: str, revision: str | None, max_pixels: int) -> ImageInputs:

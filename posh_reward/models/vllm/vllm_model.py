@@ -16,12 +16,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from socket import gethostname
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.models.asker import BLIND
-from posh_reward.models.model import LabelReading, Note, Prompt, check_reading, ignore, verdict
-from posh_reward.models.prompt_images import MAX_PIXELS, SEEING, SizeLimits, image_for_model
+from posh_reward.models.asker import NO_IMAGES_ACCEPTED
+from posh_reward.models.model import (
+    LabelReading,
+    OnAnswer,
+    Prompt,
+    check_reading,
+    ignore_answer,
+    make_verdict,
+)
+from posh_reward.models.prompt_images import (
+    MAX_PIXELS,
+    VISION_MODEL_TYPES,
+    SizeLimits,
+    image_for_model,
+)
 from posh_reward.models.vllm.vllm_worker import (
     EngineReply,
     image_portions,
@@ -31,12 +43,15 @@ from posh_reward.models.vllm.vllm_worker import (
 from posh_reward.process import ChildFailureError, ChildProcess
 from posh_reward.process.child import child_variables, find_secrets, redact, run_command, select_gpu
 from posh_reward.process.python import PYTHON, SAFE_PATH, python_script
-from posh_reward.types import Failure, Reply, Usage, Verdict
+from posh_reward.types import Failure, PromptImage, Reply, Usage, Verdict
 
-BOOT = Path(__file__).with_name("boot.py")
+if TYPE_CHECKING:
+    from PIL import Image
 
-ENGINES = ("VLLM_", "FLASHINFER_")  # prefixes of variables that configure an engine
-OTHER_ENGINE = (
+BOOT_SCRIPT = Path(__file__).with_name("boot.py")
+
+ENGINE_PREFIXES = ("VLLM_", "FLASHINFER_")  # of variables that configure an engine
+OTHER_ENGINE_PREFIXES = (
     *"VLLM_ENABLE_V1_MULTIPROCESSING VLLM_BATCH_INVARIANT VLLM_DP_ VLLM_HOST_IP VLLM_PORT".split(),
     "VLLM_API_KEY",  # a server's
 )
@@ -46,7 +61,7 @@ VLLM_DEFAULTS = {"VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_NO_USAGE_STATS": "1"}
 """Set before vLLM is imported, wherever this project starts it, unless the user did. Its warm-up
 samples with top_k and top_p, for which FlashInfer would compile a sampler with nvcc, which fails
 without a matching CUDA toolkit (vllm#49497). Usage reports need the network."""
-ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 PROBE_SECONDS = 120.0  # enough to ask the hub for a commit; nothing heavy is imported
 
 
@@ -60,7 +75,7 @@ class VllmProbe:
 
 
 @lru_cache(maxsize=32)
-def probe(python: str, model: str, revision: str | None) -> VllmProbe:
+def probe_engine(python: str, model: str, revision: str | None) -> VllmProbe:
     """Ask an interpreter for its version of vLLM and the commit of the model it would load."""
     settings = {"model": model, "revision": revision}
     environment = child_environment(os.environ, python, model)
@@ -82,12 +97,14 @@ def probe(python: str, model: str, revision: str | None) -> VllmProbe:
         fatal = f"{python} does not report its vLLM: {process.stderr.strip()[-500:]}"
     if fatal is not None:
         raise JudgeError(redact(find_secrets(environment), str(fatal)))
-    return VllmProbe(str(answer["vllm"]), str(answer["revision"]), answer.get("kind") in SEEING)
+    return VllmProbe(
+        str(answer["vllm"]), str(answer["revision"]), answer.get("kind") in VISION_MODEL_TYPES
+    )
 
 
 def boot_command(python: str, what: str, settings: Mapping[str, object]) -> list[str]:
     """The command that starts the child, without a shell."""
-    return python_script(BOOT, what, json.dumps(settings), python=python)
+    return python_script(BOOT_SCRIPT, what, json.dumps(settings), python=python)
 
 
 def child_environment(
@@ -95,20 +112,20 @@ def child_environment(
 ) -> dict[str, str]:
     """The child's variables: those it needs of the parent's, its GPU, and options of the engine."""
     hub = not Path(model).is_dir()
-    variables = {
-        name: value
-        for name, value in child_variables(base, python, hub=hub, also=ENGINES).items()
-        if not name.startswith(OTHER_ENGINE)
-    }
+    variables: dict[str, str] = {}
+    for name, value in child_variables(base, python, hub=hub, also=ENGINE_PREFIXES).items():
+        if not name.startswith(OTHER_ENGINE_PREFIXES):
+            variables[name] = value
     own = dict(base)  # with the launcher's variables, which the child does not get
     separate_vllm_caches(own)
-    variables |= {name: own[name] for name in ("VLLM_CACHE_ROOT",) if name in own}
-    for name in ALLOCATOR:  # vLLM cannot sleep with expandable segments
+    if "VLLM_CACHE_ROOT" in own:
+        variables["VLLM_CACHE_ROOT"] = own["VLLM_CACHE_ROOT"]
+    for name in ALLOCATOR_VARIABLES:  # vLLM cannot sleep with expandable segments
         options = variables.pop(name, "").split(",")
         rest = [each for each in options if not each.strip().startswith("expandable_seg")]
         if any(rest):
             variables[name] = ",".join(rest)
-    return {
+    environment = {
         "VLLM_LOGGING_LEVEL": "WARNING",
         **VLLM_DEFAULTS,
         **SAFE_PATH,  # for the processes of several GPUs
@@ -116,8 +133,10 @@ def child_environment(
         **variables,
         "CUDA_VISIBLE_DEVICES": select_gpu(base),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # run the engine in the child, not in a grandchild
-        **({"VLLM_BATCH_INVARIANT": "1"} if batch_invariant else {}),
     }
+    if batch_invariant:
+        environment["VLLM_BATCH_INVARIANT"] = "1"
+    return environment
 
 
 def separate_vllm_caches(environment: MutableMapping[str, str]) -> None:
@@ -158,7 +177,7 @@ def set_vllm_defaults(environment: MutableMapping[str, str]) -> None:
 logger = logging.getLogger(__name__)
 
 
-SILENCE = 60.0  # seconds without a message before the child counts as stuck
+MAX_SILENCE_SECONDS = 60.0  # without a message before the child counts as stuck
 
 
 class EngineProcess:
@@ -188,34 +207,36 @@ class EngineProcess:
     ) -> Iterator[tuple[int, EngineReply]]:
         """Yield (index, answer) as answers arrive; ``what`` is the rest of the request."""
         for portion in image_portions(prompts):
-            resized = {
-                image: BLIND if self._sizes is None else image_for_model(image, self._sizes)
-                for place in portion
-                for image in prompts[place].images
-            }
+            resized: dict[PromptImage, Any] = {}
             sound = []
             for place in portion:
-                failures = [resized[each] for each in prompts[place].images]
-                failure = next((each for each in failures if isinstance(each, Failure)), None)
-                if failure is None:
-                    sound.append(place)
+                images = prompts[place].images
+                for image in images:
+                    if image not in resized:
+                        resized[image] = self._resize_image(image)
+                failures = [each for each in map(resized.get, images) if isinstance(each, Failure)]
+                if failures:
+                    yield place, EngineReply(failure=failures[0])
                 else:
-                    yield place, EngineReply(failure=failure)
+                    sound.append(place)
             request = {**what, **prompts_json([prompts[place] for place in sound], resized)}
-            for place, answer in self._answers(request):
+            for place, answer in self._receive_answers(request):
                 yield sound[place], answer
 
-    def _answers(self, request: Mapping[str, Any]) -> Iterator[tuple[int, EngineReply]]:
+    def _resize_image(self, image: PromptImage) -> Image.Image | Failure:
+        if self._sizes is None:
+            return NO_IMAGES_ACCEPTED
+        return image_for_model(image, self._sizes)
+
+    def _receive_answers(self, request: Mapping[str, Any]) -> Iterator[tuple[int, EngineReply]]:
         labels = len(request.get("labels", ()))
         missing = set(range(len(request["prompts"])))
-        for message in self._replies(request):
+        for message in self._receive_messages(request):
             try:
-                answers = [
-                    (place, parse_reply(answer, labels)) for place, answer in message["answers"]
-                ]
-                # ``remove`` raises KeyError for an unknown or already answered prompt.
-                for place, _ in answers:
-                    missing.remove(place)
+                answers = []
+                for place, answer in message["answers"]:
+                    answers.append((place, parse_reply(answer, labels)))
+                    missing.remove(place)  # KeyError if it is unknown or has been answered
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 fault = f"sent something that is not an answer: {type(error).__name__}: {error}"
                 raise self._child.failed(fault[:300]) from None
@@ -223,18 +244,18 @@ class EngineProcess:
         if missing:
             raise self._child.failed(f"left {len(missing)} prompts without an answer")
 
-    def tell(self, what: str) -> None:
+    def send_command(self, what: str) -> None:
         """Tell it to "sleep" or "wake", which have no answer."""
-        for message in self._replies({"do": what}):
+        for message in self._receive_messages({"do": what}):
             raise self._child.failed(f"answered something else: {str(message)[:200]}")
 
-    def end(self) -> None:
+    def stop_child(self) -> None:
         self._child.stop()
 
-    def _replies(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def _receive_messages(self, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Messages about a request until it is done, without heartbeats."""
         number = next(self._ids)
-        silence = min(SILENCE, self._timeout)
+        silence = min(MAX_SILENCE_SECONDS, self._timeout)
         # Two limits: without heartbeats, the process is stopped or stuck in a call that holds the
         # interpreter's lock; with heartbeats but no answer, the engine makes no progress.
         last = time.monotonic()
@@ -253,15 +274,15 @@ class EngineProcess:
             message = self._child.receive(silence)
 
 
-PAYING = 100  # answers of a batch per additional restart; a start takes as long as thousands
+ANSWERS_PER_EXTRA_RESTART = 100  # in a batch; a start takes as long as thousands of answers
 REMEDY = (
     "`memory_gb` and `max_model_len` determine its memory in addition to the weights, `python` "
     "and `model` what it loads"
 )
-DEADLY = Failure("engine", "this prompt crashes vLLM")
-STICKING = Failure("engine", "vLLM does not answer this prompt in time")
-ENDED = Failure("engine", "vLLM failed too often in one batch")
-GIVEN_UP = Failure("engine", "the judge has given up: vLLM failed too often in two batches")
+CRASHES_ENGINE = Failure("engine", "this prompt crashes vLLM")
+NO_ANSWER_IN_TIME = Failure("engine", "vLLM does not answer this prompt in time")
+BATCH_GIVEN_UP = Failure("engine", "vLLM failed too often in one batch")
+JUDGE_GIVEN_UP = Failure("engine", "the judge has given up: vLLM failed too often in two batches")
 
 Part = tuple[list[int], int]
 """Indices of prompts that are asked together, and their level of suspicion: 0 at first, 1 after a
@@ -278,7 +299,7 @@ class Supervisor:
     """
 
     def __init__(self, start: Callable[[], EngineProcess], max_restarts: int) -> None:
-        self._start = start
+        self._start_engine = start
         self._max_restarts = max_restarts
         self._process: EngineProcess | None = None
         self._worked = False
@@ -287,115 +308,133 @@ class Supervisor:
         self._lost = 0  # batches in a row
         self._deadly: dict[Prompt, Failure] = {}
 
-    def answers(
-        self, prompts: Sequence[Prompt], what: Mapping[str, Any], note: Note = ignore
+    def answer_prompts(
+        self, prompts: Sequence[Prompt], what: Mapping[str, Any], note: OnAnswer = ignore_answer
     ) -> list[EngineReply]:
         """One answer per prompt, in order. ``what`` is the rest of the request."""
-        answers = {
-            index: EngineReply(failure=self._deadly[prompt])
-            for index, prompt in enumerate(prompts)
-            if prompt in self._deadly
-        }
+        answers: dict[int, EngineReply] = {}
+        unsuspected = []
+        for index, prompt in enumerate(prompts):
+            if prompt in self._deadly:
+                answers[index] = EngineReply(failure=self._deadly[prompt])
+            else:
+                unsuspected.append(index)
         # A queue with more suspicious parts at its end: when a child dies of one of them, all
         # less suspicious ones have been answered.
-        waiting = parts([index for index in range(len(prompts)) if index not in answers], 0)
+        waiting = divide_prompts(unsuspected, 0)
         self._failures, self._slow, self._ended = 0, 0, False
-        while waiting and (process := self._ready(len(answers))):
+        while waiting and (process := self._find_or_start(len(answers))):
             indices, suspicion = waiting.pop(0)
             try:
                 for place, answer in process.ask([prompts[index] for index in indices], what):
                     answers[indices[place]] = answer
                     note(indices[place], answer)
             except ChildFailureError as failure:
-                self._count(failure, len(answers))
+                self._count_failure(failure, len(answers))
                 # The culprit is among the unanswered, but several were in flight: convict only a
                 # prompt that was alone in its part, and not for the first time.
                 left = [index for index in indices if index not in answers]
                 if len(left) == 1 and suspicion:
-                    verdict = self._deadly[prompts[left[0]]] = STICKING if failure.slow else DEADLY
-                    answers[left[0]] = EngineReply(failure=verdict)
+                    convicted = NO_ANSWER_IN_TIME if failure.slow else CRASHES_ENGINE
+                    self._deadly[prompts[left[0]]] = convicted
+                    answers[left[0]] = EngineReply(failure=convicted)
                 else:
                     # A death may be the GPU's fault, so try all together once more; a prompt that
                     # hung would cost another timeout, so divide at once.
-                    waiting += parts(left, max(suspicion + 1, 2 if failure.slow else 1))
+                    least = 2 if failure.slow else 1
+                    waiting += divide_prompts(left, max(suspicion + 1, least))
             except BaseException:  # an interrupt: nobody waits for these answers any more
-                self.end()
+                self.end_process()
                 raise
-        self._note_end(len(answers), len(prompts))
-        unanswered = EngineReply(failure=GIVEN_UP if self._given_up else ENDED)
+        self._count_lost_batch(len(answers), len(prompts))
+        unanswered = EngineReply(failure=self._reason_to_end)
         return [answers.get(index, unanswered) for index in range(len(prompts))]
 
     def wake(self) -> None:
         """Start the first child, or have it allocate its memory again."""
         if self._worked:
-            self.tell("wake")  # a dead one is restarted with the next batch
+            self.send_command("wake")  # a dead one is restarted with the next batch
         else:
-            self._ready()
+            self._find_or_start()
 
-    def tell(self, what: str) -> None:
+    def send_command(self, what: str) -> None:
         """Tell the child, if there is one, to "sleep" or "wake"."""
         if self._process is None:
             return
         try:
-            self._process.tell(what)
+            self._process.send_command(what)
         except ChildFailureError as failure:  # its memory is free, too
             logger.warning("vLLM's process did not %s and will be restarted: %s", what, failure)
-            self.end()
+            self.end_process()
 
-    def end(self) -> None:
+    def end_process(self) -> None:
         if self._process is not None:
-            self._process.end()
+            self._process.stop_child()
             self._process = None
 
     @property
     def _given_up(self) -> bool:
         return self._lost > 1
 
-    def _ready(self, answers: int = 0) -> EngineProcess | None:
+    @property
+    def _reason_to_end(self) -> Failure:
+        if self._given_up:
+            return JUDGE_GIVEN_UP
+        return BATCH_GIVEN_UP
+
+    def _find_or_start(self, answers: int = 0) -> EngineProcess | None:
         """The running child, started if need be; None if no more failures are allowed."""
         while self._process is None and not self._ended and not self._given_up:
             try:
-                self._process = self._start()
+                self._process = self._start_engine()
                 self._worked = True
             except ChildFailureError as failure:
                 if not self._worked:
                     message = f"vLLM's process {failure.reason}. {REMEDY}. Its last output:"
                     raise JudgeError(f"{message}\n{failure.last_words}") from None
-                self._count(failure, answers)
+                self._count_failure(failure, answers)
         return self._process
 
-    def _count(self, failure: ChildFailureError, answers: int) -> None:
+    def _count_failure(self, failure: ChildFailureError, answers: int) -> None:
         """End the failed child, and the batch after too many failures."""
         logger.warning("vLLM's process failed: %s", failure)
-        self.end()
+        self.end_process()
         self._failures += 1
         self._slow += failure.slow
-        allowed = self._max_restarts + answers // PAYING
+        allowed = self._max_restarts + answers // ANSWERS_PER_EXTRA_RESTART
         # Timeouts cost the most time, so fewer of them are allowed.
         self._ended = self._failures > allowed or self._slow > self._max_restarts / 2
 
-    def _note_end(self, answers: int, prompts: int) -> None:
+    def _count_lost_batch(self, answers: int, prompts: int) -> None:
         """Count lost batches in a row; after the second, give up for good."""
         if self._given_up or not prompts:
             return
-        self._lost = self._lost + 1 if self._ended and answers < prompts / 2 else 0
+        if self._ended and answers < prompts / 2:
+            self._lost += 1
+        else:
+            self._lost = 0
         if answers < prompts:
             logger.error(
                 "%s; it failed %d times, and %d of %d prompts have no answer",
-                GIVEN_UP if self._given_up else ENDED,
+                self._reason_to_end,
                 self._failures,
                 prompts - answers,
                 prompts,
             )
 
 
-def parts(indices: list[int], suspicion: int) -> list[Part]:
+def divide_prompts(indices: list[int], suspicion: int) -> list[Part]:
     """Divide prompts by suspicion: all together, about sqrt(n) parts of sqrt(n), or each alone.
 
     So two deaths find a single culprit, and a hundred small parts take less time than one start.
     """
-    together, divided = len(indices), math.isqrt(len(indices))
-    size = max(1, (together, together, divided, 1)[min(suspicion, 3)])
+    if suspicion < 2:
+        size = len(indices)
+    elif suspicion == 2:
+        size = math.isqrt(len(indices))
+    else:
+        size = 1
+    size = max(1, size)
     return [(indices[i : i + size], suspicion) for i in range(0, len(indices), size)]
 
 
@@ -434,7 +473,7 @@ class VllmModel:
     """
 
     few_calls = True
-    notes = True  # ``choose`` and ``write`` take a ``Note``
+    notes = True  # ``choose`` and ``write`` take a ``OnAnswer``
 
     def __init__(
         self,
@@ -485,75 +524,81 @@ class VllmModel:
     @property
     def sees(self) -> bool:
         """True for supported vision-language checkpoints (``models.prompt_images.SEEING``)."""
-        return self._about().sees
+        return self._probe_engine().sees
 
     @property
     def name(self) -> str:
         """E.g. ``vllm-0.31.0:Qwen/Qwen3-14B@<commit>:bfloat16:labels``; starts no engine."""
-        about = self._about()
+        about = self._probe_engine()
         folder = Path(self._model)
         model = folder.resolve().name if folder.is_dir() else self._model
-        options = f":pixels-{self._max_pixels}" if about.sees else ""
-        options += ":batch-invariant" if self._batch_invariant else ""
+        options = ""
+        if about.sees:
+            options += f":pixels-{self._max_pixels}"
+        if self._batch_invariant:
+            options += ":batch-invariant"
         return (
             f"vllm-{about.version}:{model}@{about.revision}:{self._settings['dtype']}:"
             f"{self._reading}{options}"
         )
 
     def choose(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], note: Note = ignore
+        self, prompts: Sequence[Prompt], labels: Sequence[str], note: OnAnswer = ignore_answer
     ) -> list[Verdict]:
 
-        def read(answer: EngineReply) -> Verdict:
+        def read_verdict(answer: EngineReply) -> Verdict:
             if answer.masses is None:
                 return Verdict(None, answer.failure)
-            return verdict(answer.masses, self._reading)
+            return make_verdict(answer.masses, self._reading)
 
         what = {"do": "choose", "labels": list(labels)}
-        return self._answers(prompts, what, read, note)
+        return self._ask_supervisor(prompts, what, read_verdict, note)
 
-    def write(self, prompts: Sequence[Prompt], max_tokens: int, note: Note = ignore) -> list[Reply]:
+    def write(
+        self, prompts: Sequence[Prompt], max_tokens: int, note: OnAnswer = ignore_answer
+    ) -> list[Reply]:
 
-        def read(answer: EngineReply) -> Reply:
+        def read_reply(answer: EngineReply) -> Reply:
             return Reply(answer.text, answer.failure)
 
-        return self._answers(prompts, {"do": "write", "max_tokens": max_tokens}, read, note)
+        what = {"do": "write", "max_tokens": max_tokens}
+        return self._ask_supervisor(prompts, what, read_reply, note)
 
     def sleep(self) -> None:
         """Have the engine, if it runs, free its GPU memory."""
-        with self._mine():
+        with self._lock_here():
             if self._settings["sleep"]:
-                self._supervisor.tell("sleep")
+                self._supervisor.send_command("sleep")
 
     def wake(self) -> None:
         """Start the engine, or have it allocate its memory again."""
-        with self._mine():
+        with self._lock_here():
             self._supervisor.wake()
 
     def close(self) -> None:
-        with self._mine():
-            self._supervisor.end()
+        with self._lock_here():
+            self._supervisor.end_process()
 
-    def _answers(
+    def _ask_supervisor(
         self,
         prompts: Sequence[Prompt],
         what: Mapping[str, Any],
         read: Callable[[EngineReply], A],
-        note: Note,
+        note: OnAnswer,
     ) -> list[A]:
         def note_read(place: int, answer: EngineReply) -> None:
             note(place, read(answer))
 
-        with self._mine():
-            answers = self._supervisor.answers(prompts, what, note_read)
+        with self._lock_here():
+            answers = self._supervisor.answer_prompts(prompts, what, note_read)
             for answer in answers:
                 self.usage.prompt_tokens_submitted += answer.submitted
                 self.usage.prompt_tokens_computed += answer.computed
                 self.usage.tokens_decoded += answer.decoded
             return list(map(read, answers))
 
-    def _start(self) -> EngineProcess:
-        about = self._about()
+    def _start_engine(self) -> EngineProcess:
+        about = self._probe_engine()
         folder = Path(self._model).is_dir()
         settings = {
             **self._settings,
@@ -565,10 +610,10 @@ class VllmModel:
         )
         return EngineProcess(self._python, settings, environment, *self._timeouts)
 
-    def _about(self) -> VllmProbe:
-        return probe(self._python, self._model, self._revision)
+    def _probe_engine(self) -> VllmProbe:
+        return probe_engine(self._python, self._model, self._revision)
 
-    def _mine(self) -> threading.Lock:
+    def _lock_here(self) -> threading.Lock:
         """The lock; in a fork a new one, with a supervisor that ignores the parent's child."""
         if self._owner != os.getpid():
             self._forget_process()
@@ -577,7 +622,7 @@ class VllmModel:
     def _forget_process(self) -> None:
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._supervisor = Supervisor(self._start, self._max_restarts)
+        self._supervisor = Supervisor(self._start_engine, self._max_restarts)
 
     def __getstate__(self) -> dict[str, Any]:
         process = ("_owner", "_lock", "_supervisor", "usage")

@@ -32,7 +32,7 @@ from posh_reward.models.model import Prompt
 from posh_reward.models.prompt_images import SizeLimits
 from posh_reward.types import Failure, PromptImage
 
-IMAGES_AT_ONCE = 16  # images in one request, of a few megabytes each
+MAX_IMAGES_PER_REQUEST = 16  # of a few megabytes each
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,12 @@ def reply_json(answer: EngineReply) -> dict[str, Any]:
 
 
 def parse_reply(answer: Mapping[str, Any], labels: int) -> EngineReply:
-    masses, failure = answer.get("masses"), answer.get("failure")
-    reply = EngineReply(
-        **{
-            **answer,
-            "masses": None if masses is None else tuple(map(float, masses)),
-            "failure": None if failure is None else Failure(**failure),
-        }
-    )
+    fields = dict(answer)
+    if fields.get("masses") is not None:
+        fields["masses"] = tuple(map(float, fields["masses"]))
+    if fields.get("failure") is not None:
+        fields["failure"] = Failure(**fields["failure"])
+    reply = EngineReply(**fields)
     text = isinstance(reply.text, str) and not labels
     numbers = reply.masses is not None and len(reply.masses) == labels > 0
     if not (reply.failure or text or numbers):
@@ -69,12 +67,12 @@ def parse_reply(answer: Mapping[str, Any], labels: int) -> EngineReply:
 
 
 def image_portions(prompts: Sequence[Prompt]) -> Iterator[list[int]]:
-    """Indices of prompts, in order, for requests of up to ``IMAGES_AT_ONCE`` images each."""
+    """Indices of prompts, in order, for requests of ``MAX_IMAGES_PER_REQUEST`` images at most."""
     portion: list[int] = []
     batch: set[PromptImage] = set()
     for place, prompt in enumerate(prompts):
         new = batch.union(prompt.images)
-        if portion and len(new) > len(batch) and len(new) > IMAGES_AT_ONCE:
+        if portion and len(new) > len(batch) and len(new) > MAX_IMAGES_PER_REQUEST:
             yield portion
             portion, new = [], set(prompt.images)
         portion.append(place)
@@ -85,13 +83,19 @@ def image_portions(prompts: Sequence[Prompt]) -> Iterator[list[int]]:
 
 def prompts_json(prompts: Sequence[Prompt], images: Mapping[PromptImage, Any]) -> dict[str, Any]:
     """Prompts as JSON, with each distinct image once: width, height and RGB bytes."""
-    rows = [[p.prefix, p.suffix, *(each.digest for each in p.images)] for p in prompts]
-    pixels = {
-        each.digest: [*images[each].size, b64encode(images[each].tobytes()).decode()]
-        for prompt in prompts
-        for each in prompt.images
-    }
-    return {"prompts": rows, **({"images": pixels} if pixels else {})}
+    rows = []
+    pixels: dict[str, list[Any]] = {}
+    for prompt in prompts:
+        digests = [image.digest for image in prompt.images]
+        rows.append([prompt.prefix, prompt.suffix, *digests])
+        for image in prompt.images:
+            if image.digest not in pixels:
+                content = b64encode(images[image].tobytes()).decode()
+                pixels[image.digest] = [*images[image].size, content]
+    message: dict[str, Any] = {"prompts": rows}
+    if pixels:
+        message["images"] = pixels
+    return message
 
 
 def parse_prompts(request: Mapping[str, Any]) -> list[Prompt]:
@@ -101,13 +105,13 @@ def parse_prompts(request: Mapping[str, Any]) -> list[Prompt]:
 
         image = Image.frombytes("RGB", (width, height), b64decode(pixels))
         images[digest] = PromptImage(digest, image)
-    return [
-        Prompt(prefix, suffix, tuple(images[digest] for digest in digests))
-        for prefix, suffix, *digests in request["prompts"]
-    ]
+    prompts = []
+    for prefix, suffix, *digests in request["prompts"]:
+        prompts.append(Prompt(prefix, suffix, tuple(map(images.__getitem__, digests))))
+    return prompts
 
 
-BEAT = 0.5  # seconds between heartbeats
+HEARTBEAT_SECONDS = 0.5  # between two heartbeats
 
 Answers = Iterator[list[tuple[int, EngineReply]]]
 """Answers as they arrive, each with the index of its prompt."""
@@ -140,19 +144,19 @@ class Pipe:
         self._replies = replies
         self._lock = threading.Lock()
         self._requests: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=self._read, args=(requests,), daemon=True).start()
+        threading.Thread(target=self._queue_requests, args=(requests,), daemon=True).start()
 
-    def requests(self) -> Iterator[dict[str, Any]]:
+    def read_requests(self) -> Iterator[dict[str, Any]]:
         """Requests in order, until the process ends."""
         while True:
             yield json.loads(self._requests.get())
 
-    def say(self, message: Mapping[str, object]) -> None:
+    def send_message(self, message: Mapping[str, object]) -> None:
         with self._lock:
             self._replies.write(json.dumps(message) + "\n")
             self._replies.flush()
 
-    def _read(self, requests: IO[str]) -> None:
+    def _queue_requests(self, requests: IO[str]) -> None:
         for line in requests:
             self._requests.put(line)
         os._exit(0)  # the parent has closed its end, or is gone
@@ -163,11 +167,11 @@ class Heartbeat:
 
     # A separate thread: CUDA calls release the interpreter's lock, so a long batch keeps beating;
     # a stopped process, or a call that never releases the lock, does not.
-    def __init__(self, say: Callable[[Mapping[str, object]], None]) -> None:
-        self._say = say
+    def __init__(self, send_message: Callable[[Mapping[str, object]], None]) -> None:
+        self._send_message = send_message
         self._working = threading.Event()
         self._id: object = None
-        threading.Thread(target=self._beat, daemon=True).start()
+        threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
     def start(self, request: object) -> None:
         self._id = request
@@ -176,14 +180,14 @@ class Heartbeat:
     def stop(self) -> None:
         self._working.clear()
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         while True:
             self._working.wait()
-            self._say({"id": self._id, "beat": True})
-            time.sleep(BEAT)
+            self._send_message({"id": self._id, "beat": True})
+            time.sleep(HEARTBEAT_SECONDS)
 
 
-def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, Any]) -> None:
+def serve_engine(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, Any]) -> None:
     """Load the engine, report it, and answer requests until the parent ends.
 
     An error beyond a single prompt ends the process, with a traceback on stderr, and the parent
@@ -193,29 +197,32 @@ def serve(make: Callable[[Mapping[str, Any]], Engine], settings: Mapping[str, An
     try:
         engine = make(settings)
     except PoshError as error:  # it names the remedy and needs no traceback
-        pipe.say({"refused": str(error)})
+        pipe.send_message({"refused": str(error)})
         os._exit(1)
     except Exception as error:
         traceback.print_exc()
-        pipe.say({"fatal": " ".join(f"{type(error).__name__}: {error}".split())})
+        pipe.send_message({"fatal": " ".join(f"{type(error).__name__}: {error}".split())})
         os._exit(1)
-    pipe.say({"ready": True} if engine.sizes is None else {"ready": True, "sizes": engine.sizes})
-    heart = Heartbeat(pipe.say)
+    ready: dict[str, object] = {"ready": True}
+    if engine.sizes is not None:
+        ready["sizes"] = engine.sizes
+    pipe.send_message(ready)
+    heartbeat = Heartbeat(pipe.send_message)
     try:
-        for request in pipe.requests():
-            heart.start(request["id"])
-            for answers in answer(engine, request):
+        for request in pipe.read_requests():
+            heartbeat.start(request["id"])
+            for answers in answer_request(engine, request):
                 rows = [[place, reply_json(reply)] for place, reply in answers]
-                pipe.say({"id": request["id"], "answers": rows})
-            heart.stop()
-            pipe.say({"id": request["id"], "done": True})
+                pipe.send_message({"id": request["id"], "answers": rows})
+            heartbeat.stop()
+            pipe.send_message({"id": request["id"], "done": True})
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)  # without exit handlers, which may wait for a GPU that hangs
 
 
-def answer(engine: Engine, request: Mapping[str, Any]) -> Answers:
+def answer_request(engine: Engine, request: Mapping[str, Any]) -> Answers:
     match request["do"]:
         case "sleep":
             engine.sleep()

@@ -23,9 +23,9 @@ from typing import Any, Literal, get_args
 from posh_reward.errors import InputError
 from posh_reward.metrics.metric import as_lists, signature
 from posh_reward.models import encoders
-from posh_reward.models.asker import READING_VERSION, Asker
-from posh_reward.models.model import Model, Prompt, distribution, model_of, savable
-from posh_reward.models.prompt_images import images_of
+from posh_reward.models.asker import READING_VERSION, CachingModel
+from posh_reward.models.model import Model, Prompt, make_savable, read_distribution, resolve_model
+from posh_reward.models.prompt_images import load_prompt_images
 from posh_reward.other_metrics.prove.program_language import (
     ALLOWED_BUILTINS,
     MAX_PROGRAM_CHARACTERS,
@@ -113,7 +113,7 @@ def read_candidate(value: object) -> QuestionCandidate | Failure:
         texts.append(text if isinstance(text, str) else "")
     question = UNSAFE_CHARACTERS.sub(" ", texts[0]).strip()
     answer = UNSAFE_CHARACTERS.sub(" ", texts[1]).strip()
-    program = savable(texts[2])
+    program = make_savable(texts[2])
     if not (question and answer and program.strip()):
         return Failure("reply", "the object has no question, answer or program")
     if (
@@ -334,11 +334,11 @@ def sift_words(pairs: Sequence[QuestionPair], taboo: frozenset[str]) -> list[Que
     return _drop_pairs(pairs, map(find_reason, _select_kept(pairs)))
 
 
-def review_pairs(pairs: Sequence[QuestionPair], asker: Asker) -> list[QuestionPair]:
+def review_pairs(pairs: Sequence[QuestionPair], asker: CachingModel) -> list[QuestionPair]:
     """Drop pairs that a model calls trivial, incomplete or unnatural."""
 
     def find_reason(verdict: Verdict) -> Reason:
-        shares = distribution(verdict)
+        shares = read_distribution(verdict)
         if isinstance(shares, Failure):
             return "unjudged", str(shares)
         fault = tuple(REVIEW_DROPS.values())[max(range(len(shares)), key=shares.__getitem__)]
@@ -433,12 +433,14 @@ class PairMaker:
         if isinstance(taboo, str):
             raise InputError(f"taboo is one string: pass a list of words, [{taboo[:40]!r}]")
         self.store = open_store(store)
-        self.writer = Asker(model_of(writer), self.store)
-        self.reviewer = None if reviewer is None else Asker(model_of(reviewer), self.store)
+        self.writer = CachingModel(resolve_model(writer), self.store)
+        self.reviewer = (
+            None if reviewer is None else CachingModel(resolve_model(reviewer), self.store)
+        )
         self.entailment = load_entailment(entailment, self.store)
         self.tuples: TupleSource = load_tuple_source(tuples, parser, self.store)
         self.encoder = encoders.load_encoder(encoder)
-        self.encoder_name = encoders.name_of(encoder)
+        self.encoder_name = encoders.text_encoder_name(encoder)
         self.taboo = frozenset(map(str.casefold, taboo))
         self.programs = Sandbox(seconds)
 
@@ -492,7 +494,7 @@ class PairMaker:
             flat = review_pairs(flat, self.reviewer)
         if self.entailment is not None and images is not None:
             visible: list[PromptImage | Failure] = []
-            for image, each in zip(images_of(images), questions, strict=True):
+            for image, each in zip(load_prompt_images(images), questions, strict=True):
                 visible += [image] * len(each.pairs)
             flat = sift_images(flat, self.entailment, visible)
         rest = iter(flat)

@@ -15,9 +15,9 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes, signature
 from posh_reward.models import encoders
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
-from posh_reward.models.asker import Asker
-from posh_reward.models.model import Model, Prompt, distribution, model_of
-from posh_reward.models.prompt_images import MISSING, images_of
+from posh_reward.models.asker import CachingModel
+from posh_reward.models.model import Model, Prompt, read_distribution, resolve_model
+from posh_reward.models.prompt_images import IMAGE_MISSING, load_prompt_images
 from posh_reward.other_metrics.prove.tuples import (
     WORDING_EDITION,
     Tuple,
@@ -41,7 +41,7 @@ class Entailment:
     The paper uses OFA, fine-tuned for visual entailment.
     """
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: CachingModel) -> None:
         self.asker = asker
 
     def probabilities(
@@ -63,7 +63,7 @@ class Entailment:
 
 
 def _read_probability(verdict: Verdict) -> float | Failure:
-    masses = distribution(verdict)
+    masses = read_distribution(verdict)
     if isinstance(masses, Failure):
         return masses
     return masses[ENTAILMENT_LABELS.index("yes")]
@@ -75,7 +75,7 @@ def load_entailment(
     """Make the judge for a model; None without a model."""
     if model is None:
         return None
-    return Entailment(Asker(model_of(model, sees=True), store))
+    return Entailment(CachingModel(resolve_model(model, sees=True), store))
 
 
 def read_inputs(
@@ -350,7 +350,7 @@ class Prove:
         check_sizes(items_at_once=items_at_once)
         self.store = open_store(store)
         self.encoder = encoders.load_encoder(encoder)
-        self.encoder_name = encoders.name_of(encoder)
+        self.encoder_name = encoders.text_encoder_name(encoder)
         self.tuples = load_tuple_source(tuples, parser, self.store)
         self.entailment = load_entailment(entailment, self.store)
         self._items_at_once = items_at_once
@@ -418,7 +418,9 @@ class Prove:
             own_columns = {name: texts[part] for name, texts in columns.items()}
             own_graphs = {name: cells[part] for name, cells in graphs.items()}
             read = self._read_tuples(own_columns, own_graphs)
-            prompt_images = [None] * len(read[0]) if images is None else images_of(images[part])
+            prompt_images = (
+                [None] * len(read[0]) if images is None else load_prompt_images(images[part])
+            )
             items = [ResponseItem(*each) for each in zip(*read, prompt_images, strict=True)]
             scores += self._score_items(items, signature)
         return scores
@@ -466,7 +468,7 @@ def _judge_images(
     statements: list[tuple[str, PromptImage | Failure]] = []
     for item, item_claims in zip(items, claims, strict=True):
         for claim in filter(needs_image, item_claims):
-            statements.append((state_tuple(claim.tuple), item.image or MISSING))
+            statements.append((state_tuple(claim.tuple), item.image or IMAGE_MISSING))
     results = iter(entailment.probabilities(statements))
     judged: list[tuple[ResponseClaim, ...]] = []
     for item_claims in claims:

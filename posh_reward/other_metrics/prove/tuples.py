@@ -14,8 +14,8 @@ from pydantic import BaseModel, BeforeValidator, StrictStr, TypeAdapter, Validat
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, stripped_text
 from posh_reward.metrics.wording import fill, wording
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
-from posh_reward.models.asker import Asker
-from posh_reward.models.model import Model, Prompt, model_of, savable
+from posh_reward.models.asker import CachingModel
+from posh_reward.models.model import Model, Prompt, make_savable, resolve_model
 from posh_reward.other_metrics.prove.program_language import Node, Nodes
 from posh_reward.store import Store
 from posh_reward.types import (
@@ -39,12 +39,14 @@ def build_prompt(
     return Prompt(fill(prefix, values), fill(suffix, values), images)
 
 
-def ask_replies(asker: Asker, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
+def ask_replies(asker: CachingModel, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:
     with asker.awake(prompts):
         return asker.write(prompts, max_tokens)
 
 
-def ask_verdicts(asker: Asker, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Verdict]:
+def ask_verdicts(
+    asker: CachingModel, prompts: Sequence[Prompt], labels: Sequence[str]
+) -> list[Verdict]:
     with asker.awake(prompts):
         return asker.choose(prompts, labels)
 
@@ -275,7 +277,7 @@ def make_unique_names(graph: SceneGraph) -> list[str]:
 class ModelTuples:
     """Tuples written by a language model, as in the paper."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: CachingModel) -> None:
         self.asker = asker
 
     @property
@@ -316,7 +318,7 @@ def load_tuple_source(
     """Select our scene graphs ("graph") or a model's tuples."""
     if source == "graph":
         return GraphTuples(Reader(parser, store=store))
-    return ModelTuples(Asker(model_of(source), store))
+    return ModelTuples(CachingModel(resolve_model(source), store))
 
 
 def read_scenes(
@@ -368,7 +370,7 @@ def read_tuples(reply: Reply) -> tuple[Tuple, ...] | Failure:
 
 
 def _read_row(row: Sequence[str]) -> Tuple:
-    return tuple(savable(part).strip() for part in row)
+    return tuple(make_savable(part).strip() for part in row)
 
 
 def _is_row(row: object) -> bool:
@@ -378,7 +380,7 @@ def _is_row(row: object) -> bool:
 def _is_part(value: object) -> bool:
     if not isinstance(value, str) or len(value) > MAX_PART_CHARACTERS:
         return False
-    return bool(savable(value).strip())
+    return bool(make_savable(value).strip())
 
 
 def drop_repeats(tuples: Iterable[Tuple]) -> tuple[Tuple, ...]:

@@ -16,10 +16,10 @@ from posh_reward.embedded.english.wordnet import WordNet, wordnet
 from posh_reward.errors import InputError, MissingDependencyError, install_command
 from posh_reward.graph.reader import Reader
 from posh_reward.metrics.wording import fill, wording
-from posh_reward.models.asker import Asker
+from posh_reward.models.asker import CachingModel
 from posh_reward.models.encoders import Encoder, unit_vectors
 from posh_reward.models.model import Model, Prompt
-from posh_reward.models.prompt_images import image_of
+from posh_reward.models.prompt_images import load_prompt_image
 from posh_reward.store import Store
 from posh_reward.study.agreement.metric_scores import Alerts, AxisScores, Measure, TextPair
 from posh_reward.study.agreement.rater_agreement import token_spans
@@ -43,7 +43,7 @@ class LlmScores:
         self.name = f"LLM ({source})"
         self.signature = f"{model.name}|prompt:{source}"
         self.sees = source != "reference"
-        self._asker = Asker(model, store)
+        self._asker = CachingModel(model, store)
         self._prompt = wording("study/agreement", source).strip()
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
@@ -62,7 +62,7 @@ class LlmScores:
         texts = {"reference": pair.reference, "generation": pair.generation}
         if not self.sees:
             return Prompt("", fill(self._prompt, texts))
-        image = image_of(pair.image)
+        image = load_prompt_image(pair.image)
         if isinstance(image, Failure):
             return image
         return Prompt("", fill(self._prompt, texts), (image,))
