@@ -29,7 +29,7 @@ UNCHECKED_MARK = "judge:unchecked|"
 class Origin:
     """Weights and settings behind a model's descriptions."""
 
-    weights: str  # ``models.hub.identity``
+    weights: str  # ``models.hub.find_identity``
     config: str  # ``models.hub.config_digest``
     engine: str  # with its version, such as "vllm 0.31.0"
     dtype: str

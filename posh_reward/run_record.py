@@ -33,7 +33,7 @@ class RunRecord:
     state: Literal["running", "stopped", "finished"]  # a killed run stays "running"
     reason: str | None  # why it ended before the steps that were asked for
     model: str  # that it started from: a folder, or a name on the hub
-    model_weights: str | None  # ``models.hub.identity``
+    model_weights: str | None  # ``models.hub.find_identity``
     data: Mapping[str, Any]  # name, split, rows, and a fingerprint of them
     prompt: str | None
     metric: Mapping[str, Any] | None  # settings as ``read_metric`` takes them; None without

@@ -243,8 +243,9 @@ class HarmonicEval:
 
         Args:
             texts: texts to score, empty ones included.
-            images: one per text, in any form that ``models.prompt_images.image_of`` takes. For
-                ``reg``, a red box marks the object that the text refers to.
+            images: one per text, in any form that
+                ``models.prompt_images.load_prompt_image`` takes. For ``reg``, a red box marks the
+                object that the text refers to.
             task: ``captioning``; ``vqa`` and ``vdu``, answers about images and about images of
                 documents; ``reg``, referring expressions.
             questions: the questions that the texts answer; for ``vqa`` and ``vdu`` only.

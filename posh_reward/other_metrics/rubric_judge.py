@@ -341,7 +341,7 @@ def _format_item(rubric: Rubric, answer: str, truth: str, question: str | None) 
 
 
 def _read_section(name: str) -> str:
-    return sections("metrics/rubric", "paper")[name]
+    return sections("other_metrics/rubric", "paper")[name]
 
 
 MAX_REPLY_TOKENS = 1024  # tokens; five metrics take about 200

@@ -26,11 +26,11 @@ def column_of(columns: Mapping[str, Any], name: str, expected: int, setting: str
 
 
 def image_column_of(columns: Mapping[str, Any], expected: int, name: str | None) -> list[Any]:
-    """Return one value per completion for ``prompt_images.image_of``.
+    """Return one value per completion for ``prompt_images.load_prompt_image``.
 
     TRL reads a column ``images``, with a list in each row, or else ``image``, with one image
     (``grpo_trainer.py:2400``), and passes either on as it is; ``name`` is another column. A list of
-    one image becomes that image; a longer one stays, and ``image_of`` refuses it.
+    one image becomes that image; a longer one stays, and ``load_prompt_image`` refuses it.
     """
     column = name or next((each for each in ("images", "image") if each in columns), None)
     if column is None:

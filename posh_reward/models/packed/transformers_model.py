@@ -125,7 +125,7 @@ class TransformersModel:
 
     @cached_property
     def sees(self) -> bool:
-        """True for supported vision-language checkpoints (``models.prompt_images.SEEING``)."""
+        """True for vision-language checkpoints of ``models.prompt_images.VISION_MODEL_TYPES``."""
         checkpoint.require_libraries()
         return checkpoint.is_vision_model(checkpoint.load_config(self._model, self._commit))
 

@@ -523,7 +523,7 @@ class VllmModel:
 
     @property
     def sees(self) -> bool:
-        """True for supported vision-language checkpoints (``models.prompt_images.SEEING``)."""
+        """True for vision-language checkpoints of ``models.prompt_images.VISION_MODEL_TYPES``."""
         return self._probe_engine().sees
 
     @property

@@ -475,8 +475,8 @@ class PairMaker:
 
         Args:
             captions: detailed true descriptions of images.
-            images: in any form that ``image_of`` reads; required with an entailment judge, and
-                refused without one.
+            images: in any form that ``load_prompt_image`` reads; required with an entailment
+                judge, and refused without one.
             graphs: scene graphs or tuples of the captions, such as the authors' own
                 (``tuples.read_graph``); captions whose graph is None are parsed.
 

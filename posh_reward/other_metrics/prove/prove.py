@@ -391,8 +391,8 @@ class Prove:
             answers: the true answers.
             questions: the questions; may be empty.
             captions: detailed true descriptions of the images; may be None if there are images.
-            images: in any form that ``image_of`` reads; required with an entailment judge, and
-                refused without one.
+            images: in any form that ``load_prompt_image`` reads; required with an entailment
+                judge, and refused without one.
             graphs: "caption", "answer", "question" or "response" -> scene graphs or tuples to use
                 instead of parsing, such as the authors' own (``tuples.read_graph``). Texts
                 whose graph is None are parsed.

@@ -40,7 +40,7 @@ class TextPair:
     generation: str
     references: tuple[str, ...]
     image_id: str | None = None
-    # Any form that ``models.prompt_images.image_of`` accepts.
+    # Any form that ``models.prompt_images.load_prompt_image`` accepts.
     image: object = field(default=None, compare=False, repr=False)
     # Its row in the file, which may have columns of scores; of two texts, those end in 1 or 2.
     row: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
