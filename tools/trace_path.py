@@ -133,9 +133,10 @@ def main() -> None:
         print(f"{origin or 'the caller'} -> {name}: {function}")
     for name, functions in sorted(trace.files.items()):
         print(f"{functions:5} {name}")
+    stand_ins = sum(name.startswith("embedded/") for name in trace.files)
     print(
-        f"{flags.path}: {len(trace.files)} files, {len(trace.functions)} functions, "
-        f"{trace.crossings:,} calls from file to file"
+        f"{flags.path}: {len(trace.files)} files, {stand_ins} of them stand-ins, "
+        f"{len(trace.functions)} functions, {trace.crossings:,} calls from file to file"
     )
 
 
