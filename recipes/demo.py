@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +63,8 @@ MODELS = {
     "SFT, then DAPO (other images)": "dapo",
 }
 """Model in the table -> the folder of its weights."""
-TWO_CORES = "configs/accelerate/cpu_2.yaml"
-SIGNS = {
+TWO_CORES_CONFIG = "configs/accelerate/cpu_2.yaml"
+HACKING_SIGNS = {
     "posh/length_ratio": "words per word of the reference",
     "posh/repeated_share": "share of repeated phrases",
     "posh/coverage": "share of content words in elements",
@@ -92,15 +93,15 @@ def main() -> None:
         shutil.rmtree(flags.output, ignore_errors=True)
     flags.output.mkdir(parents=True, exist_ok=True)
     try:
-        train(flags.output, str(flags.seed))
-        report(flags.output, held_out(flags.output))
+        train_models(flags.output, str(flags.seed))
+        write_results(flags.output, score_held_out(flags.output))
     except KeyboardInterrupt:
         sys.exit("\nstopped; finished stages are kept in demo/: `make demo` continues from there")
     except PoshError as error:  # such as scores that an older version has kept
         sys.exit(f"demo.py: {error}")
 
 
-def train(output: Path, seed: str) -> None:
+def train_models(output: Path, seed: str) -> None:
     """Build the tiny model, and train it by SFT and by DAPO."""
     untrained, tiny, sft, f1, dapo = (output / name for name in dict.fromkeys(MODELS.values()))
     with stage("A tiny Qwen2.5-VL, with random weights", untrained) as todo:
@@ -111,17 +112,19 @@ def train(output: Path, seed: str) -> None:
             make_tiny(tiny, "--seed", seed)
     with stage("SFT on captions that leave details out", sft) as todo:
         if todo:
-            launch("recipes/sft.py", "configs/smoke/sft.yaml", tiny, sft, "--seed", seed)
+            launch_training("recipes/sft.py", "configs/smoke/sft.yaml", tiny, sft, "--seed", seed)
     with stage("DAPO against detailed references, rewarded by POSH's f1", f1) as todo:
         if todo:
-            launch("recipes/dapo_posh.py", "configs/smoke/dapo.yaml", sft, f1, "--seed", seed)
+            launch_training(
+                "recipes/dapo_posh.py", "configs/smoke/dapo.yaml", sft, f1, "--seed", seed
+            )
     with stage("DAPO from the same SFT, precision and recall as two objectives", dapo) as todo:
         if todo:
-            launch("recipes/dapo_posh.py", "configs/smoke/dapo.yaml", sft, dapo,
+            launch_training("recipes/dapo_posh.py", "configs/smoke/dapo.yaml", sft, dapo,
                    "--objective", "separate", "--seed", seed)  # fmt: skip
 
 
-def held_out(output: Path) -> dict[str, list[Row]]:
+def score_held_out(output: Path) -> dict[str, list[Row]]:
     """Describe and score the test split with every model; return the rows by model."""
     texts, scores = output / "said.jsonl", output / "scored.jsonl"
     for name, folder in MODELS.items():
@@ -140,11 +143,11 @@ def held_out(output: Path) -> dict[str, list[Row]]:
     return {name: [row for row in rows if row["model"] == name] for name in MODELS}
 
 
-def report(output: Path, rows: dict[str, list[Row]]) -> None:
+def write_results(output: Path, rows: dict[str, list[Row]]) -> None:
     """Write the table with the gains, the plot and the page; print the first."""
     untrained, before, sft, f1, dapo, control = (rows[name] for name in MODELS)
     with stage("A table, a plot and a page", None):
-        ranked = standings(row for group in rows.values() for row in group)
+        ranked = standings(chain.from_iterable(rows.values()))
         gains = {
             "SFT over untrained": difference(sft, untrained),
             "SFT over before": difference(sft, before),
@@ -157,16 +160,16 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
             "DAPO over f1, recall": difference(dapo, f1, "recall"),
             "right over other images": difference(dapo, control),
         }
-        text = summary(ranked, gains)
+        text = format_summary(ranked, gains)
         figures = {
-            "models": {each.model: figures_of(each) for each in ranked},
+            "models": {each.model: build_figures(each) for each in ranked},
             "gains": {name: asdict(gain) for name, gain in gains.items()},
         }
-        (output / "reward.png").write_bytes(run_plot(history(output / "dapo")))
+        (output / "reward.png").write_bytes(run_plot(read_history(output / "dapo")))
         for name, content in (
             ("summary.txt", text),
             ("summary.json", json.dumps(figures, indent=2)),
-            ("page.html", page(items(sft, dapo), in_pairs=True)),
+            ("page.html", page(draw_cards(sft, dapo), in_pairs=True)),
         ):
             (output / name).write_text(content + "\n", encoding="utf-8")
     print(f"\n{text}\n\nplot: {output / 'reward.png'}\npage: {output / 'page.html'}")
@@ -176,13 +179,13 @@ def report(output: Path, rows: dict[str, list[Row]]) -> None:
     )
 
 
-def figures_of(standing: Standing) -> dict[str, Any]:
+def build_figures(standing: Standing) -> dict[str, Any]:
     """Return a model's figures for JSON, named like the table's columns."""
     figures = asdict(standing)
     return {"scored": figures.pop("count"), "failed": figures.pop("failures"), **figures}
 
 
-def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
+def format_summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
     """Return the table of models, and the differences between them."""
     lines = [
         leaderboard(ranked),
@@ -191,20 +194,21 @@ def summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
         "better; 95 % bootstrap intervals",
     ]
     for name, gain in gains.items():
-        lines.append(f"{name:<26} {gain}{'' if gain.excludes_zero else '  (not settled)'}")
+        remark = "" if gain.excludes_zero else "  (not settled)"
+        lines.append(f"{name:<26} {gain}{remark}")
     return "\n".join(lines)
 
 
-def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[PairCard]:
-    """Return cards of the first few images whose description DAPO changed, before and after."""
+def draw_cards(sft: list[Row], dapo: list[Row], count: int = 4) -> list[PairCard]:
+    """Draw cards of the first few images whose description DAPO changed, before and after."""
     dataset = load_images(SCENES, "test")
-    place = {uuid: index for index, uuid in enumerate(dataset["uuid"])}
+    uuids = list(dataset["uuid"])
     before = {row["id"]: row for row in sft}
     changed = [row for row in dapo if row["generation"] != before[row["id"]]["generation"]]
     cards = []
     for row in changed[:count]:
         png = BytesIO()
-        image = dataset[place[row["id"]]]["image"]
+        image = dataset[uuids.index(row["id"])]["image"]
         image.resize((image.width * 3, image.height * 3)).save(png, "PNG")
         for name, version in (("after SFT", before[row["id"]]), ("after DAPO", row)):
             title = f"{row['id']}, {name}"
@@ -212,7 +216,7 @@ def items(sft: list[Row], dapo: list[Row], count: int = 4) -> list[PairCard]:
     return cards
 
 
-def history(folder: Path) -> list[dict[str, Any]]:
+def read_history(folder: Path) -> list[dict[str, Any]]:
     """Read the trainer's log from the state that it saved."""
     state = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
     lines: list[dict[str, Any]] = state["log_history"]
@@ -239,22 +243,22 @@ def stage(title: str, folder: Path | None) -> Iterator[bool]:
               flush=True)  # fmt: skip
 
 
-def launch(recipe: str, config: str, model: Path, output: Path, *more: str) -> None:
+def launch_training(recipe: str, config: str, model: Path, output: Path, *more: str) -> None:
     """Train in two processes, through ``accelerate launch``."""
-    train = ["--config_file", TWO_CORES, recipe, "--config", config, "--model_name_or_path",
+    train = ["--config_file", TWO_CORES_CONFIG, recipe, "--config", config, "--model_name_or_path",
              str(model), "--output_dir", str(output), *more]  # fmt: skip
     print(f"$ accelerate launch {' '.join(train)}".replace(f"{ROOT}/", ""), flush=True)
-    run(python_module("accelerate.commands.launch", *train))
+    run_command(python_module("accelerate.commands.launch", *train))
 
 
 def make_tiny(output: Path, *more: str) -> None:
     """Make the tiny model by its recipe."""
     words = ["recipes/tiny_qwen.py", "--output", str(output), *more]
     print(f"$ python {' '.join(words)}".replace(f"{ROOT}/", ""), flush=True)
-    run(python_script(*words))
+    run_command(python_script(*words))
 
 
-def run(command: list[str]) -> None:
+def run_command(command: list[str]) -> None:
     """Run a command in the checkout's root; end the demo if it fails."""
     quiet = {"PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
     child = child_run(command, cwd=ROOT, env={**os.environ, **quiet})
@@ -281,9 +285,9 @@ def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
         ("posh/recall", "recall", RECALL, 1.2),
         ("posh/f1", "f1", INK, 2.4) if two else ("reward", "reward", INK, 2.4),
     ):
-        _line(left, history, key, color=color, linewidth=width, label=name)
-    for key, name in SIGNS.items():
-        _line(right, history, key, linewidth=1.4, label=name)
+        _plot_line(left, history, key, color=color, linewidth=width, label=name)
+    for key, name in HACKING_SIGNS.items():
+        _plot_line(right, history, key, linewidth=1.4, label=name)
     right.set_ylim(bottom=0)
     for axes, title in ((left, "Reward while training"), (right, "What to watch")):
         plain(axes)
@@ -299,14 +303,16 @@ def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
     return content.getvalue()
 
 
-def _line(axes: Axes, history: Sequence[Mapping[str, Any]], key: str, **style: Any) -> None:
+def _plot_line(axes: Axes, history: Sequence[Mapping[str, Any]], key: str, **style: Any) -> None:
     """Plot a figure over the steps at which it was logged, if it was."""
     lines = [line for line in history if line.get("reward") is not None]
-    steps = [line.get("step", index + 1) for index, line in enumerate(lines)]
-    pairs = zip(steps, lines, strict=True)
-    points = [(step, line[key]) for step, line in pairs if line.get(key) is not None]
-    if points:
-        axes.plot(*zip(*points, strict=True), **style)
+    steps, values = [], []
+    for number, line in enumerate(lines, start=1):
+        if line.get(key) is not None:
+            steps.append(line.get("step", number))
+            values.append(line[key])
+    if steps:
+        axes.plot(steps, values, **style)
 
 
 if __name__ == "__main__":

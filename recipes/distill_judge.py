@@ -115,8 +115,8 @@ def refuse_other_questions(folder: Path, args: TrainingArguments) -> None:
         ConfigError: the checkpoint to resume from has learned another question set.
     """
     summary, copy = folder / SUMMARY, Path(args.output_dir) / SUMMARY
-    learned = copy.read_bytes() if copy.is_file() and last_checkpoint(args) else None
-    if learned not in (None, summary.read_bytes()):
+    resumes = copy.is_file() and last_checkpoint(args)
+    if resumes and copy.read_bytes() != summary.read_bytes():
         raise ConfigError(
             f"{args.output_dir} has learned other questions than those in {folder}: choose another "
             "output_dir"
@@ -126,7 +126,7 @@ def refuse_other_questions(folder: Path, args: TrainingArguments) -> None:
         copy.write_bytes(summary.read_bytes())
 
 
-def ship(trainer: AnswerTrainer, script: DistillScriptArguments, model: ModelConfig) -> None:
+def ship_judge(trainer: AnswerTrainer, script: DistillScriptArguments, model: ModelConfig) -> None:
     """Write the judge's folder, ask it held-out questions, and write its card."""
     source = Path(script.dataset_name)
     questions = read_question_set(source)
@@ -134,8 +134,8 @@ def ship(trainer: AnswerTrainer, script: DistillScriptArguments, model: ModelCon
     settings = save_judge(
         trainer.model, trainer.processing_class, folder, questions, script.judge_dtype
     )
-    rows = [read_rows(source, split) for split in ("test", "validation")]
-    fidelity = measure_judge(settings, *rows)
+    test, validation = read_rows(source, "test"), read_rows(source, "validation")
+    fidelity = measure_judge(settings, test, validation)
     base = str(model.model_name_or_path)
     write_card(folder, fidelity, questions, base)
     print(f"{settings}: agrees with its teacher on present or absent in "
@@ -162,7 +162,7 @@ def main(argv: list[str] | None = None) -> AnswerTrainer:
         best, problem = load_best(trainer), None
         folder = Path(args.output_dir) / script.judge_name
         if trainer.is_world_process_zero():
-            ship(trainer, script, model)
+            ship_judge(trainer, script, model)
             # Merged or rounded weights are not the checkpoint's.
             if best is not None and not model.use_peft and script.judge_dtype == "auto":
                 problem = compare_weights(folder, best)

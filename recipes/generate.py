@@ -30,7 +30,7 @@ from posh_reward.training.generation import (
 )
 from posh_reward.training.launch import run
 
-INTERRUPTED = 130
+EXIT_INTERRUPTED = 130
 """Exit status after Ctrl-C, as of ``posh-reward``."""
 
 
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> None:
             f"\ninterrupted: {how.output} keeps the rows so far; run the same command to continue",
             file=sys.stderr,
         )
-        sys.exit(INTERRUPTED)
+        sys.exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from transformers import ProcessorMixin, TrainerControl, TrainerState, TrainingArguments
     from trl import SFTTrainer
 
-RIGHT, SHUFFLED = "eval_right_loss", "eval_shuffled_loss"
+RIGHT_LOSS, SHUFFLED_LOSS = "eval_right_loss", "eval_shuffled_loss"
 
 
 @dataclass
@@ -58,7 +58,7 @@ class SFTScriptArguments(ScriptArguments):  # type: ignore[misc]
     prompt_text: str = flag(PAPER_PROMPT, "Instruction to the model; by default the paper's.")
     max_pixels: int | None = flag(None, "Shrink larger images; 784 pixels are one token.")
     watch_grounding: bool = flag(
-        False, f"Also evaluate with wrong images: {RIGHT}, {SHUFFLED} and the gap."
+        False, f"Also evaluate with wrong images: {RIGHT_LOSS}, {SHUFFLED_LOSS} and the gap."
     )
     stop_at_gap: float | None = flag(
         None, "Stop once the grounding gap is this large (nats per token)."
@@ -89,10 +89,12 @@ class GroundingGap(TrainerCallback):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """Wait for both losses: evaluation calls this once per dataset."""
-        self.losses |= {k: v for k, v in (metrics or {}).items() if k in (RIGHT, SHUFFLED)}
+        for name, value in (metrics or {}).items():
+            if name in (RIGHT_LOSS, SHUFFLED_LOSS):
+                self.losses[name] = value
         if len(self.losses) < 2:
             return
-        gap = self.losses[SHUFFLED] - self.losses[RIGHT]
+        gap = self.losses[SHUFFLED_LOSS] - self.losses[RIGHT_LOSS]
         self.losses = {}
         # Into the history by hand: TRL has logged this evaluation already.
         state.log_history.append({"step": state.global_step, "eval_grounding_gap": gap})

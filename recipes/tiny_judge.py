@@ -23,12 +23,12 @@ from posh_reward.distill.answer_trainer import read_rows
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, Qwen3ForCausalLM
 
-SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-TEMPLATE = (
+SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-TEXTS = 5000  # prompts that tokenizer and model are trained on
+MAX_PROMPTS = 5000  # that tokenizer and model are trained on
 
 
 def make_tokenizer(texts: Sequence[str], size: int = 2048) -> PreTrainedTokenizerBase:
@@ -41,17 +41,17 @@ def make_tokenizer(texts: Sequence[str], size: int = 2048) -> PreTrainedTokenize
     bpe.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
-        special_tokens=list(SPECIAL),
+        special_tokens=list(SPECIAL_TOKENS),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     bpe.train_from_iterator([*texts, "system\nuser\nassistant\n"], trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=bpe,
-        eos_token=SPECIAL[2],
-        pad_token=SPECIAL[0],
-        extra_special_tokens=list(SPECIAL[1:]),
-        chat_template=TEMPLATE,
+        eos_token=SPECIAL_TOKENS[2],
+        pad_token=SPECIAL_TOKENS[0],
+        extra_special_tokens=list(SPECIAL_TOKENS[1:]),
+        chat_template=CHAT_TEMPLATE,
         padding_side="left",
     )
 
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=300, help="pretraining steps")
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args(argv)
-    rows = read_rows(flags.dataset, "train", TEXTS)
+    rows = read_rows(flags.dataset, "train", MAX_PROMPTS)
     texts = [row["prefix"] + row["suffix"] for row in rows]
     tokenizer = make_tokenizer(texts)
     model = make_model(tokenizer, flags.width, flags.layers, flags.heads, flags.seed)

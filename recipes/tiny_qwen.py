@@ -14,7 +14,7 @@ it still cannot tell colours apart after 700 steps of SFT.
 from __future__ import annotations
 
 import argparse
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
         Qwen2_5_VLForConditionalGeneration,
     )
 
-WIDTH = 96
-LAYERS = 3
-HEADS = 4
-PATCH = 28
-MERGE = 2
+HIDDEN_SIZE = 96
+NUM_LAYERS = 3
+NUM_HEADS = 4
+PATCH_SIZE = 28
+MERGE_SIZE = 2
 INITIALIZER_RANGE = 0.08
-SHORTEST = 20  # steps of a schedule; the shares of its phases would round to none
-CORPUS = 1000  # references that the tokenizer is trained on
-SPECIAL = (
+MIN_SCHEDULE_STEPS = 20  # of fewer, the shares of a schedule's phases would round to none
+TOKENIZER_CAPTIONS = 1000  # that the tokenizer is trained on
+SPECIAL_TOKENS = (
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>",
     "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>",
 )  # fmt: skip
@@ -76,14 +76,14 @@ def make_tokenizer() -> PreTrainedTokenizerBase:
     from transformers import PreTrainedTokenizerFast
     from trl.chat_template_utils import qwen2_5_vl_chat_template
 
-    texts = [caption(scene) for scene in generate_scenes("train", CORPUS)]
+    texts = [caption(scene) for scene in generate_scenes("train", TOKENIZER_CAPTIONS)]
     chat = "system\nYou are a helpful assistant.\nuser\nassistant\n" + PAPER_PROMPT
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=1024,
-        special_tokens=list(SPECIAL),
+        special_tokens=list(SPECIAL_TOKENS),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
@@ -92,7 +92,7 @@ def make_tokenizer() -> PreTrainedTokenizerBase:
         tokenizer_object=bpe,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
-        extra_special_tokens=list(SPECIAL[1:]),
+        extra_special_tokens=list(SPECIAL_TOKENS[1:]),
         chat_template=qwen2_5_vl_chat_template,
         padding_side="left",
     )
@@ -102,15 +102,15 @@ def make_processor(tokenizer: PreTrainedTokenizerBase) -> ProcessorMixin:
     """Make the stock processor if torchvision is installed, else one without video."""
     from transformers import Qwen2VLImageProcessorPil
 
-    side = PATCH * MERGE
+    side = PATCH_SIZE * MERGE_SIZE
     images = Qwen2VLImageProcessorPil(
-        patch_size=PATCH, merge_size=MERGE, min_pixels=side**2, max_pixels=16 * side**2
+        patch_size=PATCH_SIZE, merge_size=MERGE_SIZE, min_pixels=side**2, max_pixels=16 * side**2
     )
     if not has_torchvision():
         return image_processor_with(tokenizer, images)
     from transformers import Qwen2_5_VLProcessor, Qwen2VLVideoProcessor
 
-    videos = Qwen2VLVideoProcessor(patch_size=PATCH, merge_size=MERGE)
+    videos = Qwen2VLVideoProcessor(patch_size=PATCH_SIZE, merge_size=MERGE_SIZE)
     return Qwen2_5_VLProcessor(images, tokenizer, videos, chat_template=tokenizer.chat_template)
 
 
@@ -121,11 +121,13 @@ def make_model(
     import torch
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
-    ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL}
-    rotary = WIDTH // HEADS // 2  # half a head: a third each for time, height and width
+    ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL_TOKENS}
+    rotary = HIDDEN_SIZE // NUM_HEADS // 2  # half a head: a third each for time, height and width
     text = {
-        "vocab_size": len(tokenizer), "hidden_size": WIDTH, "intermediate_size": 3 * WIDTH,
-        "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": HEADS,
+        "vocab_size": len(tokenizer),
+        "hidden_size": HIDDEN_SIZE, "intermediate_size": 3 * HIDDEN_SIZE,
+        "num_hidden_layers": NUM_LAYERS,
+        "num_attention_heads": NUM_HEADS, "num_key_value_heads": NUM_HEADS,
         "max_position_embeddings": 1024, "initializer_range": INITIALIZER_RANGE,
         "rope_parameters": {
             "rope_type": "default", "rope_theta": 1e6, "mrope_section": [rotary // 3] * 3,
@@ -134,10 +136,11 @@ def make_model(
         "pad_token_id": ids["<|endoftext|>"],
     }  # fmt: skip
     vision = {
-        "depth": 1, "hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_heads": HEADS,
-        "patch_size": PATCH, "spatial_merge_size": MERGE, "out_hidden_size": WIDTH,
+        "depth": 1, "num_heads": NUM_HEADS,
+        "hidden_size": HIDDEN_SIZE, "intermediate_size": 2 * HIDDEN_SIZE,
+        "patch_size": PATCH_SIZE, "spatial_merge_size": MERGE_SIZE, "out_hidden_size": HIDDEN_SIZE,
         "fullatt_block_indexes": [0], "initializer_range": INITIALIZER_RANGE,
-        "window_size": 4 * PATCH * MERGE,
+        "window_size": 4 * PATCH_SIZE * MERGE_SIZE,
     }  # fmt: skip
     config = Qwen2_5_VLConfig(
         text_config=text,
@@ -154,15 +157,16 @@ def make_model(
     return model
 
 
-def labels(batch: list[Scene]) -> dict[str, torch.Tensor]:
+def find_slot_classes(batch: list[Scene]) -> dict[str, torch.Tensor]:
     """Return each probe's target classes for every slot of every scene, (scenes x slots,)."""
     import torch
 
-    slots = [slot for scene in batch for slot in scene.slots]
-    return {
-        probe: torch.tensor([classes.index(getattr(slot, probe, None)) for slot in slots])
-        for probe, classes in PROBES.items()
-    }
+    slots = list(chain.from_iterable(scene.slots for scene in batch))
+    targets = {}
+    for probe, classes in PROBES.items():
+        numbers = [classes.index(getattr(slot, probe, None)) for slot in slots]
+        targets[probe] = torch.tensor(numbers)
+    return targets
 
 
 def warm_up(
@@ -180,11 +184,13 @@ def warm_up(
     import torch
 
     visual = model.model.visual
-    probes = torch.nn.ModuleDict({p: torch.nn.Linear(WIDTH, len(c)) for p, c in PROBES.items()})
+    probes = torch.nn.ModuleDict()
+    for probe, classes in PROBES.items():
+        probes[probe] = torch.nn.Linear(HIDDEN_SIZE, len(classes))
     parameters = [*visual.parameters(), *probes.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=3e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, 3e-3, total_steps=max(steps, SHORTEST)
+        optimizer, 3e-3, total_steps=max(steps, MIN_SCHEDULE_STEPS)
     )
     stream = generate_scenes("train", steps * batch_size, seed + 1, plain=True)
     accuracy: dict[str, float] = {}
@@ -197,8 +203,8 @@ def warm_up(
         )
         features = visual(images["pixel_values"], grid_thw=images["image_grid_thw"]).pooler_output
         # The text model normalises its input, so the probes get it normalised too.
-        features = torch.nn.functional.rms_norm(features, (WIDTH,))
-        targets = labels(batch)
+        features = torch.nn.functional.rms_norm(features, (HIDDEN_SIZE,))
+        targets = find_slot_classes(batch)
         logits = {probe: probes[probe](features) for probe in PROBES}
         losses = [torch.nn.functional.cross_entropy(logits[p], targets[p]) for p in PROBES]
         optimizer.zero_grad()
@@ -225,15 +231,19 @@ def pretrain(
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=1.5e-3, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, 1.5e-3, total_steps=max(steps, SHORTEST), pct_start=0.1, cycle_momentum=False
+        optimizer,
+        1.5e-3,
+        total_steps=max(steps, MIN_SCHEDULE_STEPS),
+        pct_start=0.1,
+        cycle_momentum=False,
     )
     stream = generate_scenes("train", steps * batch_size, seed + 1, plain=True)
-    subjects = (single for scene in stream for single in isolate_subjects(scene))
+    subjects = chain.from_iterable(map(isolate_subjects, stream))
     last = float("nan")
     for _ in progress_bar(
         "captioning one subject", steps, "step", quiet=not steps, iterable=range(steps)
     ):
-        loss = model(**_captioned(processor, list(islice(subjects, batch_size)))).loss
+        loss = model(**_encode_captions(processor, list(islice(subjects, batch_size)))).loss
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -243,7 +253,7 @@ def pretrain(
     return last
 
 
-def _captioned(processor: ProcessorMixin, batch: list[Scene]) -> BatchFeature:
+def _encode_captions(processor: ProcessorMixin, batch: list[Scene]) -> BatchFeature:
     """Encode image, caption and end of turn, with the loss on the caption and the end."""
     texts = [
         f"<|vision_start|><|image_pad|><|vision_end|>{caption(scene)}<|im_end|>" for scene in batch

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import OK, UNUSABLE, main
+from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE, main
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS = ROOT / "constraints-gpu.txt"
@@ -78,7 +78,7 @@ def test_without_metadata_the_command_says_where_to_run_it(tmp_path: Path) -> No
 
 
 def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == OK
+    assert main([]) == EXIT_OK
     assert "score the pairs of a table" in capsys.readouterr().out
 
 
@@ -88,7 +88,7 @@ def test_a_recipe_without_the_trainers_packages_says_so(recipe: str, tmp_path: P
         [sys.executable, "-S", ROOT / "recipes" / f"{recipe}.py", "--help"],
         capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    assert done.returncode == UNUSABLE
+    assert done.returncode == EXIT_UNUSABLE
     assert re.fullmatch(rf"{recipe}\.py: accelerate, .* missing: pip install .*\n", done.stderr)
 
 
@@ -103,5 +103,5 @@ def test_a_node_without_the_trainers_packages_is_told_so(command: tuple[str, ...
     done = subprocess.run(
         [sys.executable, "-S", "-m", *command], capture_output=True, text=True, cwd=ROOT
     )
-    assert done.returncode == UNUSABLE
+    assert done.returncode == EXIT_UNUSABLE
     assert re.fullmatch(r".*\.py: accelerate, .* missing: pip install .*\n", done.stderr)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from posh_reward import ConfigError, PoSh
 from posh_reward.adapters.completion_results import reward_of
-from posh_reward.cli import UNUSABLE, main
+from posh_reward.cli import EXIT_UNUSABLE, main
 from posh_reward.models.model import load_model
 from posh_reward.settings import TRUST_VARIABLE, check_settings, read_settings, validate_safety
 from posh_reward.shipped import shipped_path
@@ -185,7 +185,7 @@ def test_a_strangers_file_neither_runs_nor_sends_anything(
     Path("nested.yaml").write_text("judge: judge.yaml\n")
     Path("metric.json").write_text(json.dumps({"judge": judge}))
     Path("reward.json").write_text(json.dumps({"metric": {"judge": judge}}))
-    assert main(command.split()) == UNUSABLE
+    assert main(command.split()) == EXIT_UNUSABLE
     said = capsys.readouterr().err
     assert f"{setting} is " in said
     assert "only with --trust-settings, if you trust whoever wrote it" in said

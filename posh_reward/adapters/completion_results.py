@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,8 +26,10 @@ logger = logging.getLogger(__name__)
 
 AnyReward = MetricReward[Any]
 FAILED = "failed"
-PAUSE = 1.0
-"""Seconds before each further call for completions on which an engine failed."""
+RETRY_PAUSE_SECONDS = 1.0
+"""Time before each further call for completions on which an engine failed."""
+ADVANTAGE_EPSILON = 1e-4
+"""Added to the standard deviation that advantages are divided by, which can be 0; TRL's value."""
 
 
 @contextmanager
@@ -48,13 +51,13 @@ def reward_of(which: AnyReward | str | None = None) -> AnyReward:
         which: a reward; a settings file (``reward.instance``); ``module:name`` of one in your own
             module; None for the settings that the environment names, or else a ``PoshReward``.
     """
-    reward = _reward_named(which) if isinstance(which, str) else which or settings_reward()
+    reward = _load_named_reward(which) if isinstance(which, str) else which or settings_reward()
     if not isinstance(reward, MetricReward):
         raise ConfigError(f"{which!r} is not a metric's reward, such as PoshReward()")
     return reward
 
 
-def _reward_named(name: str) -> Any:
+def _load_named_reward(name: str) -> Any:
     if name.endswith(SETTINGS_SUFFIXES):
         settings = read_settings(Path(name), "the reward's settings")
         return make_reward(**check_settings(make_reward, settings, f"reward ({name})"))
@@ -95,28 +98,36 @@ class CompletionResult:
     def reward(self) -> float | None:
         """The reward, or the mean of several objectives."""
         numbers = [value for value in self.rewards.values() if value is not None]
-        return fmean(numbers) if len(numbers) == len(self.rewards) else None
+        if len(numbers) < len(self.rewards):
+            return None
+        return fmean(numbers)
 
     @property
     def axes(self) -> dict[str, float]:
         """The rewards by names that differ from those of figures; NaN for missing ones."""
-        return {f"{k}_reward": float("nan") if v is None else v for k, v in self.rewards.items()}
+        return {f"{name}_reward": _or_nan(value) for name, value in self.rewards.items()}
 
     @property
     def elements(self) -> list[dict[str, Any]]:
         """POSH's graded elements of the text, with character offsets in it as it was scored."""
-        return [
-            {"start": start, "end": end, "kind": each.kind, "text": each.text, "grade": each.grade}
-            for each in getattr(self.score, "elements", ())
-            if each.direction == "precision"
-            for start, end in each.spans
-        ]
+        rows = []
+        for each in getattr(self.score, "elements", ()):
+            if each.direction != "precision":
+                continue
+            graded = {"kind": each.kind, "text": each.text, "grade": each.grade}
+            for start, end in each.spans:
+                rows.append({"start": start, "end": end, **graded})
+        return rows
 
     @property
     def row(self) -> dict[str, float]:
         """The figures as floats, NaN for missing ones, and ``failed`` (0 or 1)."""
-        numbers = {k: float("nan") if v is None else float(v) for k, v in self.figures.items()}
+        numbers = {name: float(_or_nan(value)) for name, value in self.figures.items()}
         return {**numbers, FAILED: float(self.reward is None)}
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def results(
@@ -138,25 +149,28 @@ def results(
     """
     scores = reward.scores(*reward.batch(completions, columns, raw=raw))
     for _ in range(tries - 1):
-        again = [i for i, s in enumerate(scores) if s.failure and s.failure.is_transient]
+        again = [
+            at for at, score in enumerate(scores) if score.failure and score.failure.is_transient
+        ]
         if not again:
             break
-        time.sleep(PAUSE)
-        part = {name: [values[i] for i in again] for name, values in columns.items()}
-        batch = reward.batch([completions[i] for i in again], part, raw=raw)
+        time.sleep(RETRY_PAUSE_SECONDS)
+        part = {}
+        for name, values in columns.items():
+            part[name] = [values[place] for place in again]
+        texts = [completions[place] for place in again]
+        batch = reward.batch(texts, part, raw=raw)
         for place, score in zip(again, reward.scores(*batch), strict=True):
             scores[place] = score
     if not raw:
         reward.failures.note([score.failure for score in scores])
     rewards, figures = reward.rewards_of(scores), figure_columns(reward.metric, scores)
-    return [
-        CompletionResult(
-            {name: values[at] for name, values in rewards.items()},
-            {name: values[at] for name, values in figures.items()},
-            score,
-        )
-        for at, score in enumerate(scores)
-    ]
+    outcomes = []
+    for place, score in enumerate(scores):
+        own_rewards = {name: values[place] for name, values in rewards.items()}
+        own_figures = {name: values[place] for name, values in figures.items()}
+        outcomes.append(CompletionResult(own_rewards, own_figures, score))
+    return outcomes
 
 
 def with_group_means(
@@ -171,13 +185,14 @@ def with_group_means(
         if reward is not None:
             valid.setdefault(group, []).append(reward)
     means = {group: fmean(values) for group, values in valid.items()}
-    rest = fmean(means.values()) if means else spare
+    if means:
+        spare = fmean(means.values())
+    filled = []
+    for reward, group in zip(rewards, groups, strict=True):
+        filled.append(means.get(group, spare) if reward is None else reward)
     if missing := sum(reward is None for reward in rewards):
         logger.warning("%d of %d completions get the mean of their group", missing, len(rewards))
-    return [
-        means.get(group, rest) if reward is None else reward
-        for reward, group in zip(rewards, groups, strict=True)
-    ]
+    return filled
 
 
 def separate_advantages(
@@ -202,16 +217,17 @@ def separate_advantages(
     sums: dict[int, float] = {}
     for places in members.values():
         rows = [row for place in places if (row := rewards[place]) is not None]
-        columns = [_normalised(column) for column in zip(*rows, strict=True)]
+        columns = map(_normalise, zip(*rows, strict=True))
         for place, row in zip(places, zip(*columns, strict=True), strict=True):
             sums[place] = sum(w * value for w, value in zip(weights, row, strict=True))
-    advantages = dict(zip(sums, _normalised([*sums.values()]), strict=True))
+    advantages = dict(zip(sums, _normalise([*sums.values()]), strict=True))
     return [advantages.get(place, 0.0) for place in range(len(rewards))]
 
 
-def _normalised(values: Sequence[float]) -> list[float]:
-    centre, spread = fmean(values or [0.0]), stdev(values) if len(values) > 1 else 0.0
-    return [(value - centre) / (spread + 1e-4) for value in values]
+def _normalise(values: Sequence[float]) -> list[float]:
+    centre = fmean(values or [0.0])
+    spread = stdev(values) if len(values) > 1 else 0.0
+    return [(value - centre) / (spread + ADVANTAGE_EPSILON) for value in values]
 
 
 Sample = tuple[object, Mapping[str, Any]]
@@ -240,10 +256,12 @@ class SampleRewards:
         several: bool = False,
         milliseconds: float = 5.0,
     ) -> None:
-        self.reward = reward_of(reward) if raw or several else one_objective(reward_of(reward))
+        self.reward = reward_of(reward)
+        if not raw and not several:
+            self.reward = one_objective(self.reward)
         self.fallback, self.raw = fallback, raw
         self._window: BatchWindow[Sample, CompletionResult] = BatchWindow(
-            self._results, milliseconds
+            self._score_samples, milliseconds
         )
 
     @property
@@ -265,11 +283,11 @@ class SampleRewards:
         self.failures += 1
         if self.fallback is None:
             raise JudgeError(f"a completion could not be judged: {result.failure}")
-        what = "completion %d without a score gets %g: %s"
-        logger.warning(what, self.failures, self.fallback, result.failure)
+        message = "completion %d without a score gets %g: %s"
+        logger.warning(message, self.failures, self.fallback, result.failure)
         return self.fallback
 
-    def _results(self, samples: Sequence[Sample]) -> list[CompletionResult]:
+    def _score_samples(self, samples: Sequence[Sample]) -> list[CompletionResult]:
         places: dict[tuple[str, ...], list[int]] = {}  # a batch for each set of columns
         for place, (_, columns) in enumerate(samples):
             places.setdefault(tuple(sorted(columns)), []).append(place)

@@ -14,13 +14,13 @@ from posh_reward.adapters.completion_results import framework
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.metric import check_sizes
 from posh_reward.posh.load_metric import load_metric
-from posh_reward.serve.client import fields_of
+from posh_reward.serve.client import list_row_fields
 from posh_reward.types import Failure
 
 if TYPE_CHECKING:
     from ray import serve
 
-TEXTS = ("_failure", "_signature")
+TEXT_COLUMN_ENDINGS = ("_failure", "_signature")
 """Endings of the names of text columns; the others have numbers."""
 
 
@@ -46,7 +46,7 @@ class ScoreRows:
     ) -> None:
         check_sizes(most_failed=most_failed)
         self.metric: Any = metric() if callable(metric) else load_metric(metric, **settings)
-        self.columns = [(columns or {}).get(name, name) for name in fields_of(self.metric)]
+        self.columns = [(columns or {}).get(name, name) for name in list_row_fields(self.metric)]
         self._most_failed = most_failed
         self._failed = 0
 
@@ -54,12 +54,11 @@ class ScoreRows:
         """Return the batch with scores as Arrow arrays, so that all parts have one schema."""
         import pyarrow
 
-        columns = {
-            name: pyarrow.array(
-                values, pyarrow.string() if name.endswith(TEXTS) else pyarrow.float64()
-            )
-            for name, values in self.score(batch).items()
-        }
+        columns = {}
+        for name, values in self.score(batch).items():
+            is_text = name.endswith(TEXT_COLUMN_ENDINGS)
+            kind = pyarrow.string() if is_text else pyarrow.float64()
+            columns[name] = pyarrow.array(values, kind)
         return {**batch, **columns}
 
     def score(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -69,8 +68,8 @@ class ScoreRows:
             InputError: a column is missing.
             JudgeError: the judge is gone.
         """
-        scores = self.metric.score(*(_values(batch, name) for name in self.columns))
-        self._note_failures([score.failure for score in scores])
+        scores = self.metric.score(*(_read_column(batch, name) for name in self.columns))
+        self._check_failures([score.failure for score in scores])
         columns: dict[str, list[Any]] = {
             **self.metric.columns(scores),
             "failure": [score.failure and str(score.failure) for score in scores],
@@ -78,10 +77,12 @@ class ScoreRows:
         }
         return {f"{self.metric.name}_{name}": values for name, values in columns.items()}
 
-    def _note_failures(self, failures: Sequence[Failure | None]) -> None:
+    def _check_failures(self, failures: Sequence[Failure | None]) -> None:
         for failure in failures:
-            lost = failure is not None and failure.is_transient
-            self._failed = self._failed + 1 if lost else 0
+            if failure is None or not failure.is_transient:
+                self._failed = 0
+                continue
+            self._failed += 1
             if self._failed >= self._most_failed:
                 raise JudgeError(
                     f"the judge failed at {self._failed} consecutive rows; the last reason: "
@@ -89,14 +90,14 @@ class ScoreRows:
                 )
 
 
-def _values(batch: Mapping[str, Any], column: str) -> list[Any]:
+def _read_column(batch: Mapping[str, Any], column: str) -> list[Any]:
     """Return a column's values as Python objects; engines pass several references as an array."""
     if column not in batch:
         raise InputError(f"rows have no column {column!r}, only {', '.join(batch)}: pass columns=")
-    return [_plain(each) for each in _plain(batch[column])]
+    return list(map(_as_list, _as_list(batch[column])))
 
 
-def _plain(values: Any) -> Any:
+def _as_list(values: Any) -> Any:
     return values.tolist() if getattr(values, "ndim", 0) == 1 else values
 
 
@@ -124,8 +125,10 @@ def score_documents(batch: int = 256, **stage: Any) -> Any:
                 with self.track_time("batch"):
                     rows = [{**each.metadata, "generation": each.text} for each in documents]
                     # A name that no document has is missing, which is an error.
-                    names = {name for row in rows for name in row}
-                    scores = scorer.score({n: [row.get(n) for row in rows] for n in names})
+                    columns = {}
+                    for name in set[str]().union(*rows):
+                        columns[name] = [row.get(name) for row in rows]
+                    scores = scorer.score(columns)
                 for place, document in enumerate(documents):
                     document.metadata |= {name: values[place] for name, values in scores.items()}
                     failed = scores[f"{scorer.metric.name}_failure"][place] is not None
@@ -144,10 +147,15 @@ def application(settings: Mapping[str, Any]) -> serve.Application:
     """
     with framework("ray[data,serve]==2.60.0"):
         from ray import serve
-    own = ("judge", "parser", "coref", "preset", "witness", "store")
-    options = {k: v for k, v in settings.items() if k not in (*own, "config")}
+    metric_names = ("judge", "parser", "coref", "preset", "witness", "store")
+    metric: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in metric_names:
+            metric[name] = value
+        elif name != "config":
+            options[name] = value
     options["num_replicas"] = int(options.get("num_replicas", 1))  # a string on a command line
-    metric = {name: settings[name] for name in own if name in settings}
 
     def build() -> Any:
         """Make the app; called in each replica."""
@@ -155,11 +163,11 @@ def application(settings: Mapping[str, Any]) -> serve.Application:
         from posh_reward.posh.load_metric import load_metric
         from posh_reward.reward.trl import PoshReward
         from posh_reward.serve.app import create_app
-        from posh_reward.serve.client import KEY
+        from posh_reward.serve.client import SERVER_KEY_VARIABLE
         from posh_reward.serve.window import BatchedMetric
 
         posh: Any = BatchedMetric(load_metric(settings.get("config"), **metric))
         reward = None if posh.wants_images else PoshReward(posh)
-        return create_app(posh, reward, key=read_key(KEY))
+        return create_app(posh, reward, key=read_key(SERVER_KEY_VARIABLE))
 
     return serve.deployment(serve.ingress(build)(), **options).bind()

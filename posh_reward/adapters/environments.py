@@ -48,7 +48,9 @@ class DescribeEnvironment:
 
     def get_reward(self) -> float | None:
         """Return the reward of the last description; None if it could not be judged."""
-        return WORST_SCORE if self._result is None else self._result.result().reward
+        if self._result is None:
+            return WORST_SCORE
+        return self._result.result().reward
 
 
 def openenv_app(rows: Sequence[Mapping[str, Any]], reward: AnyReward | str | None = None) -> Any:
@@ -144,21 +146,24 @@ def nemo_gym_server() -> Any:
             self._rewards = SampleRewards(self.config.reward, several=True)
 
         async def verify(self, body: Request) -> Response:
-            messages = [item for item in body.response.output if item.type == "message"]
-            parts = [
-                part.text for item in messages for part in item.content if hasattr(part, "text")
-            ]
+            parts: list[str] = []
+            for item in body.response.output:
+                if item.type == "message":
+                    parts += [part.text for part in item.content if hasattr(part, "text")]
             result = await self._rewards.call_async("".join(parts), **(body.model_extra or {}))
-            lost = result.reward is None
-            axes = dict.fromkeys(result.axes, WORST_SCORE) if lost else result.axes
+            axes, lost = result.axes, result.reward is None
+            failure_kind, failure_reason = None, None
+            if lost:
+                axes = dict.fromkeys(axes, WORST_SCORE)
+                failure_kind, failure_reason = JUDGE_FAILED, str(result.failure)
             return Response(
                 **body.model_dump(),
                 **{name: value for name, value in result.figures.items() if value is not None},
                 reward=sum(axes.values()),
                 reward_components=axes,
                 mask_sample=lost,
-                failure_kind=JUDGE_FAILED if lost else None,
-                failure_reason=str(result.failure) if lost else None,
+                failure_kind=failure_kind,
+                failure_reason=failure_reason,
             )
 
     return DescriptionServer

@@ -80,8 +80,8 @@ def lighteval_metrics(reward: AnyReward | str | None = None) -> SampleLevelMetri
             golds = doc.get_golds()
             columns = {**(doc.specific or {}), "images": doc.images}
             columns[metric_reward.reference_column] = golds[0] if len(golds) == 1 else golds
-            texts, rows = model_response.final_text[:1], {k: [v] for k, v in columns.items()}
-            [result] = results(metric_reward, texts, rows, raw=True)
+            batch = {name: [value] for name, value in columns.items()}
+            [result] = results(metric_reward, model_response.final_text[:1], batch, raw=True)
             return result.row
 
     return SampleLevelMetricGrouping(
@@ -107,7 +107,10 @@ def lm_eval_scorer(reward: AnyReward | str | None = None) -> DocumentScorer:
     def process(doc: Mapping[str, Any], replies: Sequence[str]) -> dict[str, float]:
         columns = {name: [value] for name, value in doc.items()}
         [result] = results(metric_reward, replies[:1], columns, raw=True)
-        figures = {k: float(v) for k, v in result.figures.items() if v is not None}
+        figures = {}
+        for name, value in result.figures.items():
+            if value is not None:
+                figures[name] = float(value)
         return {**figures, FAILED: float(result.failure is not None)}
 
     return process
@@ -147,7 +150,9 @@ def capeval_metric(
             raise JudgeError(
                 f"{len(lost)} captions could not be judged: {lost[0]}; name a fallback"
             )
-        numbers = [fallback or 0.0 if each is None else each for each in figures]
-        return {each.id: value for each, value in zip(samples, numbers, strict=True)}
+        numbers = {}
+        for sample, value in zip(samples, figures, strict=True):
+            numbers[sample.id] = (fallback or 0.0) if value is None else value
+        return numbers
 
     return metric

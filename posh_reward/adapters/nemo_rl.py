@@ -31,26 +31,25 @@ class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
 
     def step(self, message_log_batch: list[Any], metadata: list[Any]) -> EnvironmentReturn:
         """Score a batch of conversations; add figures and elements to each row's metadata."""
-        turns = [[m for m in log if m["role"] == "assistant"] for log in message_log_batch]
-        texts = ["".join(str(turn["content"]) for turn in own) for own in turns]
-        names = set.intersection(*(set(row) for row in metadata)) if metadata else set()
-        columns = {name: [row[name] for row in metadata] for name in names}
+        texts: list[str] = []
+        groups: list[tuple[str, str]] = []
+        for log, row in zip(message_log_batch, metadata, strict=True):
+            turns = [str(turn["content"]) for turn in log if turn["role"] == "assistant"]
+            texts.append("".join(turns))
+            reference = row.get(self.reward.reference_column)
+            groups.append((str(log[0]["content"]), str(reference)))
+        shared_names = set.intersection(*map(set, metadata)) if metadata else set()
+        columns = {}
+        for name in shared_names:
+            columns[name] = [row[name] for row in metadata]
         outcomes = results(self.reward, texts, columns)
-        reference = self.reward.reference_column
-        groups = [
-            (str(log[0]["content"]), str(row.get(reference)))
-            for log, row in zip(message_log_batch, metadata, strict=True)
-        ]
-        axes = {
-            f"{name}_reward": torch.tensor(
-                with_group_means([each.rewards[name] for each in outcomes], groups)
-            )
-            for name in self.reward.objectives
-        }
-        rows = [
-            {**row, **each.row, "elements": each.elements}
-            for row, each in zip(metadata, outcomes, strict=True)
-        ]
+        axes = {}
+        for name in self.reward.objectives:
+            rewards = [each.rewards[name] for each in outcomes]
+            axes[f"{name}_reward"] = torch.tensor(with_group_means(rewards, groups))
+        rows = []
+        for row, outcome in zip(metadata, outcomes, strict=True):
+            rows.append({**row, **outcome.row, "elements": outcome.elements})
         observation = {"role": "environment", "content": ""}
         return EnvironmentReturn(
             observations=[dict(observation) for _ in texts],
@@ -64,9 +63,14 @@ class DescriptionEnvironment(EnvironmentInterface):  # type: ignore[misc]
     def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, float]]:
         """Return the figures' means over a step, by TRL's names."""
         rows = [row for row in batch.get("extra_env_info", []) if row and "failed" in row]
-        names = [n for n in (rows[0] if rows else {}) if isinstance(rows[0][n], float)]
-        figures = {n: [row[n] for row in rows if row[n] == row[n]] for n in names}
-        return batch, {name: mean(values) for name, values in figures.items()}
+        if not rows:
+            return batch, {}
+        means = {}
+        for name, first in rows[0].items():
+            if isinstance(first, float):
+                valid = [row[name] for row in rows if row[name] == row[name]]  # no NaN
+                means[name] = mean(valid)
+        return batch, means
 
 
 DescriptionActor = ray.remote(DescriptionEnvironment)

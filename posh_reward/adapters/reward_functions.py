@@ -29,7 +29,7 @@ from posh_reward.reward.objectives import Rewards, SharedCall
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import figure_names
 
-GROUP = "prompt_id"
+GROUP_COLUMN = "prompt_id"
 """ms-swift's column that a group's completions share."""
 REWARD_KEY = "reward"
 """slime's ``--reward-key``."""
@@ -51,7 +51,8 @@ def register_swift(reward: AnyReward | str | None = None) -> list[str]:
         from swift.rewards import ORM, orms
     reward = reward_of(reward)
     several = len(reward.objectives) > 1
-    objectives = {f"{name}_reward" if several else name: name for name in reward.objectives}
+    ending = "_reward" if several else ""
+    objectives = {f"{name}{ending}": name for name in reward.objectives}
     figures = figure_names(reward)
 
     def score(
@@ -59,14 +60,16 @@ def register_swift(reward: AnyReward | str | None = None) -> list[str]:
     ) -> dict[str, Rewards]:
         columns = dict(zip(names, values, strict=True))
         outcomes = results(reward, completions, columns)
-        rewards: dict[str, Rewards] = {
-            function: [each.rewards[name] for each in outcomes]
-            for function, name in objectives.items()
-        }
-        if not several:  # ms-swift would count a missing reward as 0, below POSH's worst (0.2)
-            groups = column_of(columns, GROUP, len(completions), GROUP)
-            rewards = {name: [*with_group_means(own, groups)] for name, own in rewards.items()}
-        return {**rewards, **{name: [each.figures[name] for each in outcomes] for name in figures}}
+        values_by_function: dict[str, Rewards] = {}
+        for function, name in objectives.items():
+            rewards = [each.rewards[name] for each in outcomes]
+            if not several:  # ms-swift would count a missing reward as 0, below POSH's worst (0.2)
+                groups = column_of(columns, GROUP_COLUMN, len(completions), GROUP_COLUMN)
+                rewards = [*with_group_means(rewards, groups)]
+            values_by_function[function] = rewards
+        for name in figures:
+            values_by_function[name] = [each.figures[name] for each in outcomes]
+        return values_by_function
 
     shared = SharedCall(score)
 
@@ -76,9 +79,10 @@ def register_swift(reward: AnyReward | str | None = None) -> list[str]:
             raise ConfigError(
                 f"objective is separate, but scale_rewards is {scale!r}: add --scale_rewards gdpo"
             )
-        rows = {
-            k: v for k, v in columns.items() if isinstance(v, list) and len(v) == len(completions)
-        }
+        rows = {}
+        for name, values in columns.items():
+            if isinstance(values, list) and len(values) == len(completions):
+                rows[name] = values
         return shared.take(type(self).__name__, [*rows], list(completions), *rows.values())
 
     functions = [*objectives, *figures]
@@ -104,23 +108,22 @@ async def custom_rm(args: Any, sample: Any, **_: Any) -> Any:
         raise ConfigError(f"reward_key is {args.reward_key!r}: add --reward-key {REWARD_KEY}")
     rewards = _slime_rewards(args)
 
-    async def result_of(each: Any) -> CompletionResult:
+    async def score_sample(each: Any) -> CompletionResult:
         columns = {**(each.metadata or {}), rewards.reference_column: each.label}
         return await rewards.call_async(each.response, **columns)
 
     if not isinstance(sample, list):
-        result = await result_of(sample)
+        result = await score_sample(sample)
         return {REWARD_KEY: rewards.number(result), **result.axes, **result.row}
-    results = await asyncio.gather(*map(result_of, sample))
-    for each, result in zip(sample, results, strict=True):
+    outcomes = await asyncio.gather(*map(score_sample, sample))
+    for each, result in zip(sample, outcomes, strict=True):
         each.remove_sample = each.remove_sample or result.reward is None
         each.metadata = {**(each.metadata or {}), "elements": result.elements}
-    numbers = with_group_means(
-        [result.reward for result in results], [each.group_index for each in sample]
-    )
+    groups = [each.group_index for each in sample]
+    numbers = with_group_means([result.reward for result in outcomes], groups)
     return [
         {REWARD_KEY: number, **result.axes, **result.row}
-        for number, result in zip(numbers, results, strict=True)
+        for number, result in zip(numbers, outcomes, strict=True)
     ]
 
 
@@ -131,10 +134,12 @@ def separate_rewards(args: Any, samples: Sequence[Any]) -> tuple[list[float], li
         Rewards for logs, and advantages as in TRL.
     """
     weights = _slime_rewards(args).reward.objectives
-    rows = [
-        None if each.reward[FAILED] else [each.reward[f"{name}_reward"] for name in weights]
-        for each in samples
-    ]
+    rows: list[list[float] | None] = []
+    for each in samples:
+        if each.reward[FAILED]:
+            rows.append(None)
+        else:
+            rows.append([each.reward[f"{name}_reward"] for name in weights])
     groups = [each.group_index for each in samples]
     advantages = separate_advantages(rows, groups, [by or 1.0 for by in weights.values()])
     return [each.reward[REWARD_KEY] for each in samples], advantages
@@ -190,13 +195,14 @@ def openrlhf_reward(
     def reward_func(
         queries: Sequence[str], prompts: Sequence[str], labels: Sequence[str]
     ) -> dict[str, Any]:
-        rows = []
+        outcomes = []
         for query, prompt, label in zip(queries, prompts, labels, strict=True):
             completion = completion_of(query, prompt)
-            rows.append(rewards(completion, **{rewards.reference_column: label}))
-        numbers = torch.tensor([rewards.number(row) for row in rows])
-        names = rows[0].row if rows else ()
-        logs = {name: torch.tensor([row.row[name] for row in rows]) for name in names}
+            outcomes.append(rewards(completion, **{rewards.reference_column: label}))
+        numbers = torch.tensor(list(map(rewards.number, outcomes)))
+        logs = {}
+        for name in outcomes[0].row if outcomes else ():
+            logs[name] = torch.tensor([each.row[name] for each in outcomes])
         return {"rewards": numbers, "scores": numbers, "extra_logs": logs}
 
     return reward_func

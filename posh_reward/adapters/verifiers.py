@@ -35,7 +35,7 @@ class DescriptionTask(vf.Task[DescriptionData]):  # type: ignore[misc]
     reward: ClassVar[AnyReward | str | None] = None
     """As for ``reward_of``."""
 
-    async def _result(self, text: str | None) -> CompletionResult:
+    async def _score_reply(self, text: str | None) -> CompletionResult:
         rewards = shared_rewards(self.reward)
         columns: dict[str, Any] = dict(self.data)
         columns[rewards.reference_column] = self.data.reference
@@ -43,10 +43,8 @@ class DescriptionTask(vf.Task[DescriptionData]):  # type: ignore[misc]
 
     async def validate(self, runtime: Any) -> bool:
         """Check that the reference would be rewarded as a description (``vf-validate``)."""
-        return (
-            shared_rewards(self.reward).number(await self._result(self.data.reference))
-            > WORST_SCORE
-        )
+        result = await self._score_reply(self.data.reference)
+        return shared_rewards(self.reward).number(result) > WORST_SCORE
 
     @vf.reward  # type: ignore[untyped-decorator]
     async def description(self, trace: vf.Trace) -> Mapping[str, float]:
@@ -56,7 +54,7 @@ class DescriptionTask(vf.Task[DescriptionData]):  # type: ignore[misc]
             JudgeError: the reply could not be judged.
         """
         rewards = shared_rewards(self.reward)
-        result = await self._result(trace.last_reply)
+        result = await self._score_reply(trace.last_reply)
         number = rewards.number(result)
         trace.record_metrics({k: v for k, v in result.figures.items() if v is not None})
         trace.info[f"{rewards.reward.metric.name}_elements"] = result.elements

@@ -50,7 +50,9 @@ async def compute_score_async(
     columns = {**(extra_info or {}), rewards.reference_column: ground_truth}
     result = await rewards.call_async(solution_str, **columns)
     score = rewards.number(result)
-    axes = result.axes if result.reward is not None else dict.fromkeys(result.axes, score)
+    axes = result.axes
+    if result.reward is None:
+        axes = dict.fromkeys(axes, score)
     return {**axes, **result.row, "score": score}
 
 
@@ -71,7 +73,9 @@ def separate_advantage(
     weights = config.get("gdpo_reward_weights") or [1.0] * len(keys)
     columns = zip(*(non_tensor_batch[key] for key in keys), strict=True)
     failed = non_tensor_batch.get(FAILED, [0.0] * len(index))
-    rows = [None if lost else [*map(float, row)] for lost, row in zip(failed, columns, strict=True)]
+    rows: list[list[float] | None] = []
+    for lost, row in zip(failed, columns, strict=True):
+        rows.append(None if lost else [*map(float, row)])
     values = token_level_rewards.new_tensor(separate_advantages(rows, list(index), weights))
     table = values[:, None] * response_mask
     return table, table

@@ -17,27 +17,29 @@ from typing import Any, NoReturn
 from posh_reward.errors import JudgeError, PoshError, cut_middle, escape_controls
 from posh_reward.process.python import SAFE_PATH
 
-OK = 0
-UNUSABLE = 2
-INCOMPLETE = 3
-JUDGE = 4
-UNWRITABLE = 5
-INTERRUPTED = 130
-UNREAD = 141
-LONGEST_MESSAGE = 1000  # characters of an error: a judge's output may be long
-EXITS = f"""\
+EXIT_OK = 0
+EXIT_UNUSABLE = 2
+EXIT_INCOMPLETE = 3
+EXIT_JUDGE_FAILED = 4
+EXIT_UNWRITABLE = 5
+EXIT_INTERRUPTED = 130
+EXIT_OUTPUT_CLOSED = 141
+MAX_MESSAGE_CHARACTERS = 1000  # of an error: a judge's output may be long
+EXIT_STATUS_HELP = f"""\
 exit status:
-  {OK}    success
-  {UNUSABLE}    unusable flags, configuration or input, or a missing package
-  {INCOMPLETE}    finished, but some pairs have no score, or some answer files do not count; each
+  {EXIT_OK}    success
+  {EXIT_UNUSABLE}    unusable flags, configuration or input, or a missing package
+  {EXIT_INCOMPLETE}    finished, but some pairs have no score, \
+or some answer files do not count; each
        with its reason
-  {JUDGE}    the judge failed
-  {UNWRITABLE}    the output could not be written
-  {INTERRUPTED}  interrupted
-  {UNREAD}  the reader of standard output closed it
-After {JUDGE}, {UNWRITABLE} and {INTERRUPTED} finished work is kept, and the same command resumes.
+  {EXIT_JUDGE_FAILED}    the judge failed
+  {EXIT_UNWRITABLE}    the output could not be written
+  {EXIT_INTERRUPTED}  interrupted
+  {EXIT_OUTPUT_CLOSED}  the reader of standard output closed it
+After {EXIT_JUDGE_FAILED}, {EXIT_UNWRITABLE} and {EXIT_INTERRUPTED} \
+finished work is kept, and the same command resumes.
 """
-NUMBERS = ("int", "float", "count", "positive")
+NUMBER_TYPES = ("int", "float", "count", "positive")
 """Names of the types of flags that take a number."""
 COMMANDS = {
     "score": ("score_command:add_score", "score the pairs of a table"),
@@ -68,8 +70,9 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         self._action_max_length = 14  # argparse forgets the indent of commands' names
 
     def _get_default_metavar_for_optional(self, action: argparse.Action) -> str:
-        number = getattr(action.type, "__name__", "") in NUMBERS
-        return "N" if number else super()._get_default_metavar_for_optional(action)
+        if getattr(action.type, "__name__", "") in NUMBER_TYPES:
+            return "N"
+        return super()._get_default_metavar_for_optional(action)
 
     def _format_usage(
         self,
@@ -81,8 +84,9 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         """Show only what must be given; all flags follow below, with their meaning."""
         needed = [each for each in actions if each.required or each.nargs == argparse.PARSER]
         text = super()._format_usage(usage, needed, (), prefix)
-        names_a_command = prefix is not None  # argparse: the start of its subcommands' usage
-        return text if names_a_command else f"{text.rstrip()} [flags]\n\n"
+        if prefix is not None:  # argparse: the start of its subcommands' usage
+            return text
+        return f"{text.rstrip()} [flags]\n\n"
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text, default = action.help or "", action.default
@@ -110,8 +114,8 @@ class CommandParser(argparse.ArgumentParser):
         return flags, unknown
 
     def error(self, message: str) -> NoReturn:
-        text = cut_middle(escape_controls(message), LONGEST_MESSAGE)
-        self.exit(UNUSABLE, f"{self.prog}: {text} (flags: {self.prog} --help)\n")
+        text = cut_middle(escape_controls(message), MAX_MESSAGE_CHARACTERS)
+        self.exit(EXIT_UNUSABLE, f"{self.prog}: {text} (flags: {self.prog} --help)\n")
 
 
 def command_line(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
@@ -122,14 +126,16 @@ def command_line(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
     parser = CommandParser(
         "posh-reward",
         description="POSH: measure how truthful and complete descriptions of images are.",
-        epilog=f"flags of a command: posh-reward COMMAND --help\n\n{EXITS}",
+        epilog=f"flags of a command: posh-reward COMMAND --help\n\n{EXIT_STATUS_HELP}",
         formatter_class=HelpFormatter,
     )
     parser.add_argument(
         "--version", action=PrintVersion, nargs=0, help="print the version and exit"
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    names = list(COMMANDS) if argv is None else [each for each in argv if each in COMMANDS][:1]
+    names = list(COMMANDS)
+    if argv is not None:
+        names = [each for each in argv if each in COMMANDS][:1]
     for name, (place, words) in COMMANDS.items():
         command = commands.add_parser(name, help=words)
         if name in names:
@@ -152,31 +158,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stderr is None:  # closed by the shell: print() would write to standard output instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:
-        status = _run(argv)
+        status = _run_command(argv)
     except BrokenPipeError:
         _discard_output()
-        return UNREAD
+        return EXIT_OUTPUT_CLOSED
     except KeyboardInterrupt:
-        return _fail("interrupted; what was written is kept", INTERRUPTED)
+        return _print_error("interrupted; what was written is kept", EXIT_INTERRUPTED)
     except JudgeError as error:
-        return _fail(f"the judge could not work: {error}", JUDGE)
+        return _print_error(f"the judge could not work: {error}", EXIT_JUDGE_FAILED)
     except PoshError as error:
-        return _fail(str(error), UNUSABLE)
+        return _print_error(str(error), EXIT_UNUSABLE)
     except OSError as error:
         _discard_output()
-        return _fail(f"could not write: {error}", UNWRITABLE)
+        return _print_error(f"could not write: {error}", EXIT_UNWRITABLE)
     return status
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run_command(argv: Sequence[str] | None) -> int:
     try:
-        words = sys.argv[1:] if argv is None else argv
         if argv is None:
+            argv = sys.argv[1:]
             os.environ.update(SAFE_PATH)  # of all descendants
-        if not words:
-            command_line(words).print_help()
-            return OK
-        flags = command_line(words).parse_args(words)
+        if not argv:
+            command_line(argv).print_help()
+            return EXIT_OK
+        flags = command_line(argv).parse_args(argv)
         status: int = flags.command(flags)
     finally:
         if sys.stdout is not None:
@@ -184,9 +190,12 @@ def _run(argv: Sequence[str] | None) -> int:
     return status
 
 
-def _fail(why: str, status: int) -> int:
+def _print_error(why: str, status: int) -> int:
     with suppress(OSError):  # standard error may be closed, too
-        print(f"posh-reward: {cut_middle(escape_controls(why), LONGEST_MESSAGE)}", file=sys.stderr)
+        print(
+            f"posh-reward: {cut_middle(escape_controls(why), MAX_MESSAGE_CHARACTERS)}",
+            file=sys.stderr,
+        )
     return status
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK, options
+from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, options
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -20,59 +20,60 @@ if TYPE_CHECKING:
     from posh_reward.tables.tables import Row
 
 
-ABOUT = """\
+AGREEMENT_HELP = """\
 Measure how well metrics agree with people's judgments, by the paper's procedures, and print the
 paper's figures below ours. POSH scores the texts now, by the flags of `metric`; other metrics come
 from columns of the judgments, from files of scores, or from --baseline. Every metric is compared
 with the first, by intervals and tests from a paired bootstrap over images. Higher is better
 everywhere. With --store an interrupted run resumes."""
-DOCENT = """\
+DOCENT_HELP = """\
 Read coarse judgments in DOCENT's form (paper, A.3.2): two texts, a reference, and on each axis one
 of 1_much_better, 1_slightly_better, equal, 2_slightly_better, 2_much_better. INPUT is a dataset on
 the hub, its local copy, or a file with the same columns."""
-CAPARENA = """\
+CAPARENA_HELP = """\
 Read CapArena's caparena_annots_eval.json, or a file with the same columns: img, ref, source1,
 source2, caption1, caption2, winner, cluster. Pairs with a human's text are left out; winner skip,
 bad and equal are ties. Texts are compared by their overall score."""
-PAIRS = """\
+PAIRS_HELP = """\
 Read any table of two texts and a reference. A label is one of DOCENT's, or a number from 2 (the
 first text is much better) to -2. Without --label the first text is the better one in every row."""
-RATINGS = """\
+RATINGS_HELP = """\
 Read any table of texts that people rated one by one: generation, references (a text or a list of
 texts) and rating (a number, or a list with one per rater)."""
-SPANS = """\
+SPANS_HELP = """\
 Read texts in which people marked mistakes (in the generation) and omissions (in the reference) as
 spans [start, end), and report macro F1 over marked and unmarked tokens (paper, Table 2). INPUT is a
 dataset on the hub, its local copy, or a file. Baselines with spans: random; 4GramEmbed and SGEmbed
 with --encoder."""
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 """As in ``other_metrics.harmonic_eval``, which the help does not load."""
-ABSENT = {
+DEFAULTS_ELSEWHERE = {
     "harmonic_judge": None, "image": None, "label": None, "layout": None, "llm_sees": "reference",
     "paper": "none", "reference_file": None, "split": "test",
 }  # fmt: skip
-"""Values of flags that only some commands have."""
+"""Values of flags that only some commands have, for those that lack them."""
 
 
 def add_agreement(command: argparse.ArgumentParser) -> None:
-    options.describe(command, ABOUT)
-    commands = options.commands_of(command)
+    options.describe_command(command, AGREEMENT_HELP)
+    commands = options.add_subcommands(command)
     for name, line, about, example, run, *adders in (
-        ("docent", "DOCENT's coarse judgments", DOCENT, "--store runs/answers.sqlite",
-         pairs, _docent, _measures_of_texts),
-        ("caparena", "CapArena's battles", CAPARENA, "caparena_annots_eval.json --images images",
-         caparena, _caparena, _measures_of_texts),
-        ("pairs", "pairs that people compared", PAIRS, "pairs.csv --label preferred",
-         pairs, _pairs, _measures_of_texts),
-        ("ratings", "texts that people rated", RATINGS, "ratings.csv --baseline bleu",
-         ratings, _ratings, _measures_of_texts),
-        ("spans", "texts with marked mistakes and omissions", SPANS, "marks.jsonl --random",
-         spans, _spans),
+        ("docent", "DOCENT's coarse judgments", DOCENT_HELP, "--store runs/answers.sqlite",
+         report_pairs, _add_docent, _add_text_measures),
+        ("caparena", "CapArena's battles", CAPARENA_HELP,
+         "caparena_annots_eval.json --images images",
+         report_caparena, _add_caparena, _add_text_measures),
+        ("pairs", "pairs that people compared", PAIRS_HELP, "pairs.csv --label preferred",
+         report_pairs, _add_pairs, _add_text_measures),
+        ("ratings", "texts that people rated", RATINGS_HELP, "ratings.csv --baseline bleu",
+         report_ratings, _add_ratings, _add_text_measures),
+        ("spans", "texts with marked mistakes and omissions", SPANS_HELP, "marks.jsonl --random",
+         report_spans, _add_spans),
     ):  # fmt: skip
-        each = options.describe(
+        each = options.describe_command(
             commands.add_parser(name, help=line), about, f"agreement {name} {example}"
         )
-        each.set_defaults(command=run, **ABSENT)
+        each.set_defaults(command=run, **DEFAULTS_ELSEWHERE)
         for add in adders:
             add(each)
         options.add_reports(each, page=False)
@@ -87,39 +88,39 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
         more("-q", "--quiet", action="store_true", help="print no progress bars")
 
 
-def _docent(command: argparse.ArgumentParser) -> None:
-    _input(command, default="amitha/docent-eval-coarse")
+def _add_docent(command: argparse.ArgumentParser) -> None:
+    _add_input(command, default="amitha/docent-eval-coarse")
     add = options.add_reading(command)
-    _split(add)
-    _images(add)
-    _paper(add)
+    _add_split(add)
+    _add_images(add)
+    _add_paper(add)
 
 
-def _caparena(command: argparse.ArgumentParser) -> None:
+def _add_caparena(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT", help="caparena_annots_eval.json")
     add = options.add_reading(command)
-    _images(add)
-    _paper(add)
+    _add_images(add)
+    _add_paper(add)
 
 
-def _judged(command: argparse.ArgumentParser, flag: str, use: str) -> None:
+def _add_judgments(command: argparse.ArgumentParser, flag: str, use: str) -> None:
     command.add_argument(flag, metavar="[AXIS=]COLUMN", action="append", default=[],
                          help=f"column of {flag.strip('-')}s, for all axes or for mistakes, "
                          f"omissions or overall; {use}")  # fmt: skip
 
 
-def _pairs(command: argparse.ArgumentParser) -> None:
-    _input(command)
-    _judged(command, "--label", "repeatable")
+def _add_pairs(command: argparse.ArgumentParser) -> None:
+    _add_input(command)
+    _add_judgments(command, "--label", "repeatable")
     add = options.add_reading(command, "generation1", "generation2", "reference")
-    _split(add)
-    _image(add)
-    _images(add)
+    _add_split(add)
+    _add_image(add)
+    _add_images(add)
 
 
-def _ratings(command: argparse.ArgumentParser) -> None:
-    _input(command)
-    _judged(command, "--rating", "repeatable (default: rating)")
+def _add_ratings(command: argparse.ArgumentParser) -> None:
+    _add_input(command)
+    _add_judgments(command, "--rating", "repeatable (default: rating)")
     add = options.add_reading(command, "generation")
     add("--reference", metavar="COLUMN", default="references", help="reference column: a text or a "
         "list of texts")  # fmt: skip
@@ -130,13 +131,13 @@ def _ratings(command: argparse.ArgumentParser) -> None:
     add("--layout", choices=("flickr8k", "thumb"), help="read the authors' own files: CLIPScore's "
         "flickr8k.json, or mscoco_THumB-1.0.jsonl with --reference-file")  # fmt: skip
     add("--reference-file", metavar="FILE", type=Path, help="THumB's mscoco_references.jsonl")
-    _split(add)
-    _image(add)
-    _images(add)
+    _add_split(add)
+    _add_image(add)
+    _add_images(add)
 
 
-def _spans(command: argparse.ArgumentParser) -> None:
-    _input(command, default="amitha/docent-eval-granular")
+def _add_spans(command: argparse.ArgumentParser) -> None:
+    _add_input(command, default="amitha/docent-eval-granular")
     add = command.add_argument
     add("--no-posh", action="store_true", help="do not score POSH")
     add("--random", action="store_true", help="also measure random scores")
@@ -145,35 +146,35 @@ def _spans(command: argparse.ArgumentParser) -> None:
     add("--threshold", type=float, metavar="GRADE", help="POSH's fixed threshold, a grade from 1 "
         "to 5 (default: 2, below which POSH itself counts an element as absent)")  # fmt: skip
     add = options.add_reading(command, "generation", "reference", "mistakes", "omissions")
-    _split(add)
-    _image(add, "uuid")
+    _add_split(add)
+    _add_image(add, "uuid")
 
 
-def _input(command: argparse.ArgumentParser, default: str | None = None) -> None:
+def _add_input(command: argparse.ArgumentParser, default: str | None = None) -> None:
     command.add_argument("input", metavar="INPUT", nargs="?" if default else None, default=default,
-                         help=f"a dataset, or a table: {options.INPUTS}")  # fmt: skip
+                         help=f"a dataset, or a table: {options.INPUT_FORMATS}")  # fmt: skip
 
 
-def _split(add: options.Add) -> None:
+def _add_split(add: options.AddFlag) -> None:
     add("--split", metavar="NAME", default="test", help="split of a dataset")
 
 
-def _image(add: options.Add, default: str = "image") -> None:
+def _add_image(add: options.AddFlag, default: str = "image") -> None:
     add("--image", metavar="COLUMN", default=default, help="image column, if present: an image's "
         "rows are resampled together")  # fmt: skip
 
 
-def _images(add: options.Add) -> None:
+def _add_images(add: options.AddFlag) -> None:
     add("--images", metavar="DIR", type=Path, help="folder that image paths and names are "
         "relative to, for metrics that see images")  # fmt: skip
 
 
-def _paper(add: options.Add) -> None:
+def _add_paper(add: options.AddFlag) -> None:
     add("--paper", choices=("3", "6", "none"), default="3", help="table of the paper to print "
         "below ours: 3 (selected metrics), 6 (all)")  # fmt: skip
 
 
-def _measures_of_texts(command: argparse.ArgumentParser) -> None:
+def _add_text_measures(command: argparse.ArgumentParser) -> None:
     command.add_argument("--baseline", metavar="NAME", action="append", default=[], help="length, "
                          "words, bleu, rouge, meteor, cider, random or all; separated by commas "
                          "or repeated; the table lists those that are not installed")  # fmt: skip
@@ -193,98 +194,100 @@ def _measures_of_texts(command: argparse.ArgumentParser) -> None:
         "with: a name or a settings file of configs/judge")  # fmt: skip
     add("--gamma", type=float, default=0.75, help="HarmonicEval's weights: from 0 (the surest "
         "criterion alone) to 1 (equal weights)")  # fmt: skip
-    add("--criteria", type=_criteria, default=CRITERIA, metavar="NAME,...", help="HarmonicEval's "
-        "criteria; the paper's for short captions are correctness,completeness (default: all "
-        "five)")  # fmt: skip
+    add("--criteria", type=_parse_criteria, default=CRITERIA, metavar="NAME,...",
+        help="HarmonicEval's criteria; the paper's for short captions are "
+        "correctness,completeness (default: all five)")  # fmt: skip
 
 
-def _criteria(text: str) -> tuple[str, ...]:
+def _parse_criteria(text: str) -> tuple[str, ...]:
     names = tuple(text.split(","))
     if not set(names) <= set(CRITERIA) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"{text!r}: use some of {','.join(CRITERIA)}")
     return names
 
 
-AXES = ("mistakes", "omissions", "overall")
-OPTIONAL = ("image", "uuid", "id")
+JUDGED_AXES = ("mistakes", "omissions", "overall")
+OPTIONAL_COLUMNS = ("image", "uuid", "id")
 """Default names of columns that a table may lack."""
 
 
-def pairs(flags: argparse.Namespace) -> int:
+def report_pairs(flags: argparse.Namespace) -> int:
     from posh_reward.study.agreement.preferences import preferences_report
 
-    return show(preferences_report(preferences(flags), _settings(flags)), flags)
+    return show_report(preferences_report(load_preferences(flags), _build_settings(flags)), flags)
 
 
-def preferences(flags: argparse.Namespace) -> Preferences:
+def load_preferences(flags: argparse.Namespace) -> Preferences:
     """Read the pairs that the flags name, by DOCENT's columns if the flags name none."""
     from posh_reward.study.agreement.preferences import PairColumns, read_preferences
 
     columns = PairColumns()
     if flags.label is not None:
-        labels = by_axis(flags.label, "--label")
+        labels = map_axes(flags.label, "--label")
         columns = PairColumns(
             flags.generation1, flags.generation2, flags.reference, flags.image, labels
         )
-    return read_preferences(_rows(flags), columns, flags.input, images=flags.images)
+    return read_preferences(_load_rows(flags), columns, flags.input, images=flags.images)
 
 
-def caparena(flags: argparse.Namespace) -> int:
+def report_caparena(flags: argparse.Namespace) -> int:
     from posh_reward.study.agreement.preferences import caparena_report, read_arena
 
-    arena = read_arena(_rows(flags), flags.input, flags.images)
-    return show(caparena_report(arena, _settings(flags)), flags)
+    arena = read_arena(_load_rows(flags), flags.input, flags.images)
+    return show_report(caparena_report(arena, _build_settings(flags)), flags)
 
 
-def ratings(flags: argparse.Namespace) -> int:
+def report_ratings(flags: argparse.Namespace) -> int:
     from posh_reward.study.agreement.ratings import ratings_report
 
-    return show(ratings_report(text_ratings(flags), _settings(flags)), flags)
+    return show_report(ratings_report(load_text_ratings(flags), _build_settings(flags)), flags)
 
 
-def text_ratings(flags: argparse.Namespace) -> TextRatings:
+def load_text_ratings(flags: argparse.Namespace) -> TextRatings:
     from posh_reward.study.agreement.ratings import RatingColumns, read_ratings
 
     columns = RatingColumns(
         flags.generation,
         flags.reference,
         flags.image,
-        rating_columns(flags),
+        choose_rating_columns(flags),
         "mean" if flags.average_raters else "each",
         flags.group,
     )
-    return read_ratings(_rows(flags), columns, flags.input, flags.images)
+    return read_ratings(_load_rows(flags), columns, flags.input, flags.images)
 
 
-def rating_columns(flags: argparse.Namespace) -> dict[str, str]:
+def choose_rating_columns(flags: argparse.Namespace) -> dict[str, str]:
     from posh_reward.study.agreement.judgment_files import AXIS_RATINGS
 
     if not flags.rating and flags.layout in AXIS_RATINGS:
-        return {axis: axis for axis in AXES}
-    return by_axis(flags.rating or ["rating"], "--rating")
+        return {axis: axis for axis in JUDGED_AXES}
+    return map_axes(flags.rating or ["rating"], "--rating")
 
 
-def spans(flags: argparse.Namespace) -> int:
+def report_spans(flags: argparse.Namespace) -> int:
     from posh_reward.study.agreement.localisation import SpanColumns, read_marks, spans_report
 
     columns = SpanColumns(
         flags.generation, flags.reference, flags.mistakes, flags.omissions, flags.image
     )
-    marks = read_marks(_rows(flags), columns, flags.input)
-    localisers, missing = _localisers(flags)
-    settings = replace(_resampling(flags), missing=missing, against=flags.against)
-    return show(spans_report(marks, localisers, settings), flags)
+    marks = read_marks(_load_rows(flags), columns, flags.input)
+    localisers, missing = _load_localisers(flags)
+    settings = replace(_build_resampling(flags), missing=missing, against=flags.against)
+    return show_report(spans_report(marks, localisers, settings), flags)
 
 
-def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[str, str]]]:
+def _load_localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[str, str]]]:
     """List metrics that locate errors, and (name, remedy) of those that cannot work here."""
     from posh_reward.models.encoders import load_encoder
     from posh_reward.study.agreement.baselines import EmbeddingAlerts, Random
     from posh_reward.study.agreement.metric_scores import PoshMeasure
 
-    posh = options.metric_of(flags)
-    localisers: list[Localiser] = [] if flags.no_posh else [PoshMeasure(posh, flags.threshold)]
+    posh = options.load_posh(flags)
+    localisers: list[Localiser] = []
     missing: list[tuple[str, str]] = []
+    if not flags.no_posh:
+        localisers.append(PoshMeasure(posh, flags.threshold))
     if flags.random:
         localisers.append(Random())
     if flags.encoder is not None:
@@ -293,64 +296,68 @@ def _localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[
         except MissingDependencyError as error:
             missing += [(name, str(error)) for name in ("4GramEmbed", "SGEmbed")]
         else:
-            readers = (None, posh.reader)
-            localisers += [EmbeddingAlerts(encoder, flags.encoder, reader) for reader in readers]
+            for reader in (None, posh.reader):
+                localisers.append(EmbeddingAlerts(encoder, flags.encoder, reader))
     if not localisers:
         raise InputError("no metric to measure: leave out --no-posh, or add --random")
     return localisers, missing
 
 
-def by_axis(columns: list[str], flag: str) -> dict[str, str]:
+def map_axes(columns: list[str], flag: str) -> dict[str, str]:
     """Map axes to columns, from ``["mistakes=P", ...]`` or from ``["P"]`` for all axes."""
-    column_of: dict[str, str] = {}
+    by_axis: dict[str, str] = {}
     for each in columns:
         axis, equals, column = each.partition("=")
-        for one in (axis,) if equals else AXES:
-            if one not in AXES or one in column_of:
-                why = "is named twice" if one in column_of else "is unknown"
-                raise InputError(f"{flag} {each!r}: the axis {one!r} {why}: use {', '.join(AXES)}")
-            column_of[one] = column if equals else each
-    return column_of
+        named = {axis: column} if equals else dict.fromkeys(JUDGED_AXES, each)
+        for one in named:
+            if one not in JUDGED_AXES or one in by_axis:
+                why = "is named twice" if one in by_axis else "is unknown"
+                use = ", ".join(JUDGED_AXES)
+                raise InputError(f"{flag} {each!r}: the axis {one!r} {why}: use {use}")
+        by_axis |= named
+    return by_axis
 
 
-def _rows(flags: argparse.Namespace) -> list[Row]:
+def _load_rows(flags: argparse.Namespace) -> list[Row]:
     from posh_reward.study.agreement.judgment_files import LAYOUTS, check_columns, read_rows
 
-    options.check_replaceable(flags.json, options.FIGURES)
+    options.check_replaceable(flags.json, options.FIGURES_START)
     if flags.layout is not None:
         return LAYOUTS[flags.layout](Path(flags.input), flags.reference_file)
     rows = read_rows(
         flags.input, split=flags.split, format=flags.format, delimiter=flags.delimiter,
         images=flags.harmonic_judge is not None or flags.llm_sees != "reference",
     )  # fmt: skip
-    if flags.image not in (None, *OPTIONAL):
+    if flags.image not in (None, *OPTIONAL_COLUMNS):
         check_columns(rows, {"--image": flags.image}, flags.input)
     return rows
 
 
-def _resampling(flags: argparse.Namespace) -> AgreementSettings:
+def _build_resampling(flags: argparse.Namespace) -> AgreementSettings:
     from posh_reward.study.agreement.agreement_report import AgreementSettings
 
     return AgreementSettings(resamples=flags.resamples, seed=flags.seed, quiet=flags.quiet)
 
 
-def _settings(flags: argparse.Namespace) -> AgreementSettings:
-    measures, missing = _measures(flags)
+def _build_settings(flags: argparse.Namespace) -> AgreementSettings:
+    measures, missing = _load_measures(flags)
+    tables = {"none": None, "3": 3, "6": 6}
     return replace(
-        _resampling(flags), measures=measures, columns=flags.column, missing=missing,
-        against=flags.against,
-        table=None if flags.paper == "none" else int(flags.paper),
+        _build_resampling(flags), measures=measures, columns=flags.column, missing=missing,
+        against=flags.against, table=tables[flags.paper],
     )  # fmt: skip
 
 
-def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str, str]]]:
+def _load_measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str, str]]]:
     """List metrics that score texts, and (name, remedy) of those that cannot work here."""
     from posh_reward.study.agreement.baselines import load_baselines
     from posh_reward.study.agreement.judgment_files import read_rows
     from posh_reward.study.agreement.metric_scores import PoshMeasure, ScoresFile
 
-    posh = options.metric_of(flags)
-    measures: list[Measure] = [] if flags.no_posh else [PoshMeasure(posh)]
+    posh = options.load_posh(flags)
+    measures: list[Measure] = []
+    if not flags.no_posh:
+        measures.append(PoshMeasure(posh))
     for each in flags.scores:
         name, equals, file = each.partition("=")
         if not (name and equals and file):
@@ -379,7 +386,7 @@ def _measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple[str,
     return measures, missing
 
 
-def show(report: AgreementReport, flags: argparse.Namespace) -> int:
+def show_report(report: AgreementReport, flags: argparse.Namespace) -> int:
     from posh_reward.study.agreement.agreement_report import as_json, terminal_text
 
     if flags.title:
@@ -388,4 +395,4 @@ def show(report: AgreementReport, flags: argparse.Namespace) -> int:
     for line in report.lines:
         if line.signature and not flags.quiet:
             print(f"{line.name}: {line.signature}", file=sys.stderr)
-    return INCOMPLETE if any(line.failures for line in report.lines) else OK
+    return EXIT_INCOMPLETE if any(line.failures for line in report.lines) else EXIT_OK

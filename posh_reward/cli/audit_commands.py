@@ -11,16 +11,17 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from hashlib import sha256
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import OK, options
+from posh_reward.cli import EXIT_OK, options
 from posh_reward.errors import InputError
 
 if TYPE_CHECKING:
     from posh_reward.audit.reward_cache import Reward, RewardCache, RowText
 
-ATTACK = """\
+ATTACK_HELP = """\
 Audit a reward before training on it, and after each change of judge or rules (docs/audit.md): what
 passes though false, and what fails though honest, each held against true texts of the same rows.
 
@@ -28,16 +29,16 @@ The first half: texts found by climbs that never see the image, alone and behind
 true text; true texts made false by kind; labels of prompts. The second half: the same text in
 other formats, simpler sentences, lengths and words. Writes finds.md, finds.html and a journal, from
 which a killed run resumes with the same command, to DIR."""
-FOUND = 1
-STATUS = "Its exit status is 0 if nothing was found, and 1 if something was."
-FINDS = ("finds.md", "finds.html")
-STOCK_ROWS = 500
-"""Most rows that the vocabulary is collected from: more would be parsed in vain."""
+EXIT_FOUND = 1
+ATTACK_STATUS_HELP = "Its exit status is 0 if nothing was found, and 1 if something was."
+FINDS_FILES = ("finds.md", "finds.html")
+MAX_VOCABULARY_ROWS = 500
+"""Most rows that climbs' words are collected from: more would be parsed in vain."""
 
 
 def add_attack(command: argparse.ArgumentParser) -> None:
     example = "attack rows.jsonl -o audit --reference caption --reward my_rewards:brevity"
-    options.describe(command, f"{ATTACK}\n\n{STATUS}", example)
+    options.describe_command(command, f"{ATTACK_HELP}\n\n{ATTACK_STATUS_HELP}", example)
     add = command.add_argument
     add("input", metavar="INPUT", help="table with a column of true texts, or a dataset's name")
     add("--split", default="test", help="split of a dataset")
@@ -61,34 +62,38 @@ def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.tables.tables import Journal
     from posh_reward.types import Description
 
-    if not any(flags.output.glob("paid-*.jsonl")):
-        for path in filter(Path.exists, (flags.output / name for name in FINDS)):
+    audited_before = any(flags.output.glob("paid-*.jsonl"))
+    for name in FINDS_FILES:
+        path = flags.output / name
+        if path.exists() and not audited_before:
             raise InputError(f"{str(path)!r} exists, and no audit wrote it: choose another folder")
     reward = open_reward(flags.reward, flags.reference)
     rows = read_references(flags.input, flags.split, reward.column)
     random.Random(0).shuffle(rows)
     search = max(1, flags.rows // 3)
-    unseen = with_images(rows[search:][: flags.rows])
+    unseen = decode_rows(rows[search:][: flags.rows])
     if len(unseen) < min(3, flags.rows):
         raise InputError(f"{flags.input} has {len(rows)} rows: use {search + 3} at least")
-    used = [*unseen, *with_images(rows[:search])]
+    used = [*unseen, *decode_rows(rows[:search])]
     searched = range(len(unseen), len(used))
     texts = audit.Texts.of(reward, unseen)
-    others = [*rows[:search], *rows[search + flags.rows :]][:STOCK_ROWS]
-    climbs = [(name, behind) for name in GRAMMARS for behind in (False, True)] * (flags.budget > 0)
+    others = [*rows[:search], *rows[search + flags.rows :]][:MAX_VOCABULARY_ROWS]
+    climbs: list[tuple[str, bool]] = []
+    if flags.budget > 0:
+        climbs = list(product(GRAMMARS, (False, True)))
     # The name keeps a journal of other rows, or of another reward, from being resumed.
     key = repr((reward.signature, list(map(reward.true_text, used)), texts))
     which = sha256(key.encode()).hexdigest()[:8]
     flags.output.mkdir(parents=True, exist_ok=True)
     with closing(Journal(flags.output / f"paid-{which}.jsonl", JOURNAL_LINE_START)) as journal:
         ledger = RewardCache(reward, used, journal)
-        yardsticks = [each for some in texts.yardsticks.values() for each in enumerate(some)]
-        cost = timed(reward, ledger, yardsticks)
+        yardsticks = list(chain.from_iterable(map(enumerate, texts.yardsticks.values())))
+        cost = measure_cost(reward, ledger, yardsticks)
         means = audit.score_yardsticks(texts, ledger)
         checks = audit.make_checks(texts)
         fixed = ledger.find_unscored(text for check in checks for text in check.row_texts())
         tries = len(climbs) * flags.budget
-        print(estimate(len(fixed), tries, search, *cost), file=sys.stderr)
+        print(format_estimate(len(fixed), tries, search, *cost), file=sys.stderr)
         with progress_bar("audit", len(fixed) + tries, "text") as bar:
             ledger.score(fixed, bar.update)
             parsed = shared_reader().read(list(map(reward.true_text, others)))
@@ -103,47 +108,53 @@ def attack_reward(flags: argparse.Namespace) -> int:
     footer = [f"{flags.budget} texts for each climb, {len(unseen)} rows", reward.signature]
     report = audit.format_table(means, findings)
     page = audit.render_page(means, findings, footer)
-    for name, text in zip(FINDS, (f"{report}\n", page), strict=True):
+    for name, text in zip(FINDS_FILES, (f"{report}\n", page), strict=True):
         options.write_file(flags.output / name, text.encode())
     options.write_text(report)
-    return FOUND if any(each.verdict == "found" for each in findings) else OK
+    return EXIT_FOUND if any(each.verdict == "found" for each in findings) else EXIT_OK
 
 
-def timed(
+def measure_cost(
     reward: Reward, ledger: RewardCache, texts: Sequence[RowText]
 ) -> tuple[float | None, float]:
     """Score first texts; return the seconds (None: unknown) and questions of each."""
-    rest = ledger.find_unscored(texts)
-    print(f"timing the reward on {len(rest)} texts", file=sys.stderr)
-    ledger.score(rest[:1])  # loads what the reward needs, which is no part of a text's time
-    begun, asked = time.perf_counter(), reward.requests()
-    ledger.score(rest[1:])
-    if len(rest) < 2:
+    unpaid = ledger.find_unscored(texts)
+    print(f"timing the reward on {len(unpaid)} texts", file=sys.stderr)
+    ledger.score(unpaid[:1])  # loads what the reward needs, which is no part of a text's time
+    begun, asked_before = time.perf_counter(), reward.requests()
+    ledger.score(unpaid[1:])
+    timed = len(unpaid) - 1
+    if timed < 1:
         return None, 0.0
-    seconds, asked = time.perf_counter() - begun, reward.requests() - asked
-    return seconds / (len(rest) - 1), asked / (len(rest) - 1)
+    seconds, asked = time.perf_counter() - begun, reward.requests() - asked_before
+    return seconds / timed, asked / timed
 
 
-def estimate(fixed: int, tries: int, rows: int, seconds: float | None, requests: float) -> str:
+def format_estimate(
+    fixed: int, tries: int, rows: int, seconds: float | None, requests: float
+) -> str:
     """Say what is left to do; climbs drop most texts before the last row, so it is a bound."""
     least, most = fixed + tries, fixed + tries * rows
     parts = [f"{fixed:,} texts left, and {tries:,} in climbs, each on up to {rows} rows"]
     if seconds is not None:
-        low, high = (math.ceil(count * seconds / 60) for count in (least, most))
+        low, high = math.ceil(least * seconds / 60), math.ceil(most * seconds / 60)
         parts.append(f"{low:,} to {high:,} minutes")
     if requests:
         parts.append(f"{least * requests:,.0f} to {most * requests:,.0f} questions")
     return "; ".join(parts)
 
 
-def with_images(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def decode_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Decode images that a dataset has as the bytes of files, as TRL passes them."""
-    return [{name: _decoded(value) for name, value in row.items()} for row in rows]
+    decoded = []
+    for row in rows:
+        decoded.append({name: _decode_images(value) for name, value in row.items()})
+    return decoded
 
 
-def _decoded(value: object) -> object:
+def _decode_images(value: object) -> object:
     if isinstance(value, list):
-        return [_decoded(each) for each in value]
+        return [_decode_images(each) for each in value]
     if not (isinstance(value, Mapping) and isinstance(value.get("bytes"), bytes)):
         return value
     from PIL import Image
@@ -156,7 +167,7 @@ def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
     from posh_reward.tables.reading import texts_in_row
 
     usable = []
-    for number, row in enumerate(rows_of(name, split, column), start=1):
+    for number, row in enumerate(load_rows(name, split, column), start=1):
         if texts := texts_in_row(row, column, f"{name}, row {number}"):
             usable.append({**row, column: texts[0] if len(texts) == 1 else texts})
     if not usable:
@@ -164,7 +175,7 @@ def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
     return usable
 
 
-def rows_of(name: str, split: str, column: str) -> Iterable[dict[str, Any]]:
+def load_rows(name: str, split: str, column: str) -> Iterable[dict[str, Any]]:
     from posh_reward.datasets.load_dataset import is_drawn, load_images
     from posh_reward.study.agreement.judgment_files import read_rows
 
@@ -175,7 +186,7 @@ def rows_of(name: str, split: str, column: str) -> Iterable[dict[str, Any]]:
     )
 
 
-AUDIT = """\
+AUDIT_HELP = """\
 Audit references before training on them (docs/audit.md): terse, contradictory, duplicated, foreign
 or list-like ones, those with markup, details per 100 words, and what a policy would learn to omit:
 what is said in long references but not in short ones. Its exit status is 1 if more references have
@@ -183,7 +194,7 @@ a problem than --allow."""
 
 
 def add_references(command: argparse.ArgumentParser) -> None:
-    options.describe(command, AUDIT, "audit-references rows.jsonl -o references.html")
+    options.describe_command(command, AUDIT_HELP, "audit-references rows.jsonl -o references.html")
     add = command.add_argument
     add("input", metavar="INPUT", help="table with a column of references, or a dataset's name")
     add("--split", default="train", help="split of a dataset")
@@ -200,7 +211,7 @@ def audit_references(flags: argparse.Namespace) -> int:
     from posh_reward.tables.reading import texts_in_row
 
     options.check_replaceable(str(flags.output) if flags.output else None)
-    rows = rows_of(flags.input, flags.split, flags.reference)
+    rows = load_rows(flags.input, flags.split, flags.reference)
     texts = [
         texts_in_row(row, flags.reference, f"{flags.input}, row {number}")
         for number, row in enumerate(rows, start=1)
@@ -214,4 +225,4 @@ def audit_references(flags: argparse.Namespace) -> int:
     if flags.output:
         options.write_file(flags.output, render_page(found, [flags.input]).encode())
     options.write_text("\n".join(found.lines()))
-    return FOUND if found.share > flags.allow else OK
+    return EXIT_FOUND if found.share > flags.allow else EXIT_OK

@@ -7,15 +7,15 @@ import sys
 import warnings
 from pathlib import Path
 
-from posh_reward.cli import OK, UNUSABLE, options
+from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE, options
 from posh_reward.errors import escape_controls
 from posh_reward.shipped import FOLDERS, copy_to
 
-FETCH = """\
+FETCH_HELP = """\
 Download what a configuration needs: policy, judge, dataset, spaCy model, and Maverick with its
 environment. What is already here is not downloaded again. Afterwards the run needs no network: set
 HF_HUB_OFFLINE=1 for it."""
-DOCTOR = """\
+DOCTOR_HELP = """\
 Check, without training, that this node can run a recipe: packages and downloads, driver, GPUs,
 memory, disk, ports, communication between ranks, a step of ZeRO-3 that is saved and resumed, and a
 judge that scores a pair, sleeps, wakes and scores it alike. Prints one line per check, with its
@@ -25,33 +25,33 @@ With --first-hour FILE it climbs a ladder instead, in up to an hour: node, ranks
 wakings), policy (its vLLM against the trainer, on one GPU), and a run of two steps that is saved,
 resumed, described and scored. FILE gets what each measured, with no path, host name or key, and a
 later call with it goes on where the last one failed."""
-INIT = f"""\
+INIT_HELP = f"""\
 Copy {", ".join(FOLDERS)} into a folder, to change them and run them from there. Each
 recipe is one file and one run; each configuration opens with its launch line. Nothing is
 overwritten."""
 
 
 def add_init(command: argparse.ArgumentParser) -> None:
-    options.describe(command, INIT, "init runs/mine")
+    options.describe_command(command, INIT_HELP, "init runs/mine")
     command.add_argument("folder", metavar="DIR", help="folder to copy to; created if missing")
-    command.set_defaults(command=init)
+    command.set_defaults(command=copy_recipes)
 
 
-def init(flags: argparse.Namespace) -> int:
+def copy_recipes(flags: argparse.Namespace) -> int:
     for folder in copy_to(Path(flags.folder)):
         print(folder, file=sys.stderr)
-    return OK
+    return EXIT_OK
 
 
 def add_fetch(command: argparse.ArgumentParser) -> None:
-    options.describe(command, FETCH, "fetch --config published")
+    options.describe_command(command, FETCH_HELP, "fetch --config published")
     command.add_argument("--config", metavar="FILE", required=True, help="settings of a recipe, "
                          "of a judge, or of a metric (also by name: published)")  # fmt: skip
     command.add_argument("--check", action="store_true", help="only list what is here and what "
                          "is missing; uses no network")  # fmt: skip
     options.add_trust(command.add_argument)
     add_recipe_flags(command)
-    command.set_defaults(command=fetch)
+    command.set_defaults(command=fetch_assets)
 
 
 def add_recipe_flags(command: argparse.ArgumentParser) -> None:
@@ -60,15 +60,16 @@ def add_recipe_flags(command: argparse.ArgumentParser) -> None:
                          help="flags of the recipe")  # fmt: skip
 
 
-def fetch(flags: argparse.Namespace) -> int:
+def fetch_assets(flags: argparse.Namespace) -> int:
     from posh_reward.training.fetch import STATES, assets_of, check_data, fetch_all, prepare_data
 
     assets = assets_of(flags.config, flags.recipe_flags)
     complete = True
     for asset, state in fetch_all(assets, dry_run=flags.check):
         complete &= state in ("here", "fetched")
-        words = state if state in STATES else f"failed: {state}"
-        print(escape_controls(f"{asset}: {words}"), file=sys.stderr, flush=True)
+        if state not in STATES:  # the reason of a failure
+            state = f"failed: {state}"
+        print(escape_controls(f"{asset}: {state}"), file=sys.stderr, flush=True)
     check_data(flags.config, flags.recipe_flags)
     if complete and not flags.check:
         for line in prepare_data(flags.config, flags.recipe_flags):
@@ -77,12 +78,12 @@ def fetch(flags: argparse.Namespace) -> int:
         print("nothing to fetch: everything is local or ships with the package", file=sys.stderr)
     elif complete:
         print("everything is here: the run works with HF_HUB_OFFLINE=1", file=sys.stderr)
-    return OK if complete else UNUSABLE
+    return EXIT_OK if complete else EXIT_UNUSABLE
 
 
 def add_doctor(command: argparse.ArgumentParser) -> None:
-    add = options.describe(
-        command, DOCTOR, "doctor --config configs/dapo/qwen2_5_vl_7b.yaml"
+    add = options.describe_command(
+        command, DOCTOR_HELP, "doctor --config configs/dapo/qwen2_5_vl_7b.yaml"
     ).add_argument
     add("--config", metavar="FILE", type=Path, required=True, help="configuration of a recipe")
     add("--first-hour", metavar="FILE", type=Path, help="climb the ladder, into this JSON file")
@@ -96,10 +97,10 @@ def add_doctor(command: argparse.ArgumentParser) -> None:
     add("--port", type=int, default=29500, help="port at which the ranks meet")
     options.add_trust(add)
     add_recipe_flags(command)
-    command.set_defaults(command=doctor)
+    command.set_defaults(command=check_node)
 
 
-def doctor(flags: argparse.Namespace) -> int:
+def check_node(flags: argparse.Namespace) -> int:
     import posh_reward.training.extra  # noqa: F401  # ends with one line where packages are missing
 
     # isort: split
@@ -114,14 +115,14 @@ def doctor(flags: argparse.Namespace) -> int:
     more = [flag for flag in flags.recipe_flags if flag != "--"]
     failed = 0
     if flags.first_hour is not None:
-        climbed = climb(flags.config, more, flags.first_hour, flags.processes, flags.timeout)
-        for rung in climbed:
-            failed += rung.status != "ran"
-            print(escape_controls(str(rung)), flush=True)
-        return UNUSABLE if failed else OK
-    for check in diagnose(flags.config, more, place, flags.timeout or SECONDS):
-        failed += check.state == "FAILED"
-        print(escape_controls(str(check)), flush=True)
-    if failed:
-        print(f"{failed} of the above would stop the run", file=sys.stderr)
-    return UNUSABLE if failed else OK
+        stages = climb(flags.config, more, flags.first_hour, flags.processes, flags.timeout)
+        for stage in stages:
+            failed += stage.status != "ran"
+            print(escape_controls(str(stage)), flush=True)
+    else:
+        for check in diagnose(flags.config, more, place, flags.timeout or SECONDS):
+            failed += check.state == "FAILED"
+            print(escape_controls(str(check)), flush=True)
+        if failed:
+            print(f"{failed} of the above would stop the run", file=sys.stderr)
+    return EXIT_UNUSABLE if failed else EXIT_OK

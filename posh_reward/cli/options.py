@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import EXITS, OK, HelpFormatter
+from posh_reward.cli import EXIT_OK, EXIT_STATUS_HELP, HelpFormatter
 from posh_reward.datasets.images import path_exists
 from posh_reward.errors import InputError
 from posh_reward.posh.load_metric import MetricSettings, load_metric, metric_flags
@@ -28,41 +28,45 @@ if TYPE_CHECKING:
     from posh_reward.tables.references import ReferenceFile
 
 
-Add = Callable[..., argparse.Action]
+AddFlag = Callable[..., argparse.Action]
 """``add_argument`` of a command or of a group of its flags."""
-INPUTS = "JSON lines, JSON, CSV, Parquet, a workbook, or a benchmark's layout (data/README.md)"
-MEANING = fill(tables.EXPLANATION + ".", 100)
+INPUT_FORMATS = (
+    "JSON lines, JSON, CSV, Parquet, a workbook, or a benchmark's layout (data/README.md)"
+)
+SCORES_MEANING = fill(tables.EXPLANATION + ".", 100)
 
 
-def describe(
+def describe_command(
     parser: argparse.ArgumentParser, text: str, example: str = ""
 ) -> argparse.ArgumentParser:
     """Set a parser's description; below its flags show an example and the exit statuses."""
     parser.description = text
-    parser.epilog = f"example:\n  posh-reward {example}\n\n{EXITS}" if example else EXITS
+    parser.epilog = EXIT_STATUS_HELP
+    if example:
+        parser.epilog = f"example:\n  posh-reward {example}\n\n{EXIT_STATUS_HELP}"
     parser.formatter_class = HelpFormatter
     return parser
 
 
-def commands_of(command: argparse.ArgumentParser) -> Any:
+def add_subcommands(command: argparse.ArgumentParser) -> Any:
     """Return the subparsers of a command that does nothing by itself but print its help."""
 
-    def show(_: argparse.Namespace) -> int:
+    def print_help(_: argparse.Namespace) -> int:
         command.print_help()
-        return OK
+        return EXIT_OK
 
-    command.set_defaults(command=show)
+    command.set_defaults(command=print_help)
     return command.add_subparsers(metavar="COMMAND")
 
 
 def add_files(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("input", metavar="INPUT", help=f"table to read: {INPUTS}; - for standard input")
+    add("input", metavar="INPUT", help=f"table to read: {INPUT_FORMATS}; - for standard input")
     add("-o", "--output", metavar="OUT", default="-", help="table to write, as .jsonl, .csv, "
         ".tsv or .parquet (default: JSON lines to standard output)")  # fmt: skip
 
 
-def add_reading(command: argparse.ArgumentParser, *columns: str) -> Add:
+def add_reading(command: argparse.ArgumentParser, *columns: str) -> AddFlag:
     """Add how a table is read; ``columns`` have by default the name of their flag."""
     add = command.add_argument_group("reading the input").add_argument
     for name in columns:
@@ -76,7 +80,7 @@ def add_reading(command: argparse.ArgumentParser, *columns: str) -> Add:
 
 def add_columns(
     command: argparse.ArgumentParser, *texts: str, image: str = "copied to the output"
-) -> Add:
+) -> AddFlag:
     """Add how a table is read whose columns are texts, id, model and image."""
     add = add_reading(command, *texts)
     add("--id", metavar="COLUMN", help="id column (default: id, if present; else rows are numbered "
@@ -95,7 +99,9 @@ def add_columns(
 BATCH_ROWS = 32  # scored and written at a time, by default
 
 
-def add_running(command: argparse.ArgumentParser, rows: str, batch: int | None = BATCH_ROWS) -> Add:
+def add_running(
+    command: argparse.ArgumentParser, rows: str, batch: int | None = BATCH_ROWS
+) -> AddFlag:
     """Add ``--batch``, ``--overwrite`` and ``--quiet``; ``rows`` names what is scored.
 
     Without a ``batch``, its default depends on the judge and the worker processes.
@@ -109,13 +115,15 @@ def add_running(command: argparse.ArgumentParser, rows: str, batch: int | None =
     return add
 
 
-def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -> TableSettings:
+def build_table_settings(
+    flags: argparse.Namespace, texts: Mapping[str, str | None]
+) -> TableSettings:
     from posh_reward.tables.engine import Columns, TableSettings
 
     columns = Columns(texts, flags.id, flags.model, flags.image, flags.number_rows)
     return TableSettings(
         columns,
-        references=reference_file(flags),
+        references=get_reference_file(flags),
         format=flags.format,
         delimiter=flags.delimiter,
         batch=flags.batch or BATCH_ROWS,
@@ -125,12 +133,12 @@ def table_settings(flags: argparse.Namespace, texts: Mapping[str, str | None]) -
     )
 
 
-def add_reference_file(add: Add) -> None:
+def add_reference_file(add: AddFlag) -> None:
     add("--references", metavar="FILE", help="table or benchmark's file with the references, found "
         "by the id of each row")  # fmt: skip
 
 
-def reference_file(flags: argparse.Namespace) -> ReferenceFile | None:
+def get_reference_file(flags: argparse.Namespace) -> ReferenceFile | None:
     from posh_reward.tables.references import ReferenceFile
 
     if getattr(flags, "references", None) is None:
@@ -138,7 +146,7 @@ def reference_file(flags: argparse.Namespace) -> ReferenceFile | None:
     return ReferenceFile(flags.references, flags.id, flags.reference)
 
 
-def warn(lines: Iterable[str], references: ReferenceFile | None = None) -> None:
+def print_warnings(lines: Iterable[str], references: ReferenceFile | None = None) -> None:
     """Print warnings, and what a file of references lacks or has in vain."""
     joined = references.lines() if references else ()
     for line in (*lines, *joined):
@@ -155,7 +163,7 @@ def positive(text: str) -> int:
     return count(text, 1)
 
 
-def add_dataset(add: Add) -> None:
+def add_dataset(add: AddFlag) -> None:
     add("--dataset", metavar="NAME", help="dataset whose rows the image column numbers, with all "
         "its options, as given to recipes/generate.py")  # fmt: skip
     add("--split", default="test", metavar="NAME", help="split of the dataset")
@@ -167,12 +175,12 @@ def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> No
     """Add the settings of POSH: its judge, its store and its settings file come first."""
     add = command.add_argument
     group = command.add_argument_group("metric", "these flags override the settings file")
-    settings = {each.name: each for each in fields(MetricSettings)}
-    for name, each in settings.items():
-        if witness or name != "witness":
-            first = name in ("judge", "store")
-            kind = positive if name == "processes" else str
-            (add if first else group.add_argument)(f"--{name}", type=kind, **each.metadata)
+    for each in fields(MetricSettings):
+        if each.name == "witness" and not witness:
+            continue
+        add_flag = add if each.name in ("judge", "store") else group.add_argument
+        kind = positive if each.name == "processes" else str
+        add_flag(f"--{each.name}", type=kind, **each.metadata)
     add("--metric", metavar="FILE", help="YAML or JSON file with judge, parser, coref, preset, "
         "witness, supported, store, weights, max_characters, pairs_at_once or processes; or "
         "published, for the published metric; or a DAPO run's folder, for the metric that trained "
@@ -180,7 +188,7 @@ def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> No
     add_trust(group.add_argument)
 
 
-def add_differences(add: Add) -> None:
+def add_differences(add: AddFlag) -> None:
     add("--allow-differences", action="store_true", help="compare models although they were "
         "described with different settings, or scored differently")  # fmt: skip
 
@@ -217,7 +225,7 @@ class TrustSettings(argparse.Action):
         trust_settings()
 
 
-def add_trust(add: Add) -> None:
+def add_trust(add: AddFlag) -> None:
     add("--trust-settings", action=TrustSettings, nargs=0, help="let settings files run programs "
         "and send keys (docs/cli.md)")  # fmt: skip
 
@@ -233,17 +241,22 @@ def add_reports(command: argparse.ArgumentParser, *, page: bool = True) -> None:
 
 def show_figures(flags: argparse.Namespace, figures: object, table: str) -> None:
     """Print the table, or the figures for ``--json -``; write the figures to another file."""
-    text = "" if flags.json is None else json.dumps(figures, indent=2, ensure_ascii=False)
-    write_text(text if flags.json == tables.STANDARD else table)
-    if flags.json not in (None, tables.STANDARD):
-        write_file(Path(flags.json), f"{text}\n".encode("utf-8", "replace"))
+    if flags.json is None:
+        write_text(table)
+        return
+    text = json.dumps(figures, indent=2, ensure_ascii=False)
+    if flags.json == tables.STANDARD:
+        write_text(text)
+        return
+    write_text(table)
+    write_file(Path(flags.json), f"{text}\n".encode("utf-8", "replace"))
 
 
-def metric_of(flags: argparse.Namespace) -> PoSh:
+def load_posh(flags: argparse.Namespace) -> PoSh:
     return load_metric(flags.metric, **metric_flags(flags))
 
 
-def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
+def load_dataset_images(flags: argparse.Namespace) -> DatasetImages | None:
     if not flags.dataset:
         return None
     from posh_reward.datasets.load_dataset import load_images
@@ -254,14 +267,14 @@ def dataset_of(flags: argparse.Namespace) -> DatasetImages | None:
     )
 
 
-ENDINGS_OF_TEXTS = (".txt", ".md")
+TEXT_SUFFIXES = (".txt", ".md")
 
 
 def read_text(argument: str) -> str:
     """Return a text from the command line: itself, or the contents of ``@file`` or ``@-``."""
     if not argument.startswith("@"):
         named = path_exists(argument) and Path(argument).is_file()
-        if named or Path(argument).suffix in ENDINGS_OF_TEXTS:
+        if named or Path(argument).suffix in TEXT_SUFFIXES:
             raise InputError(f"{argument!r} is the name of a file: write @{argument} to read it")
         return argument
     if argument.startswith("@@"):
@@ -282,18 +295,18 @@ def write_text(text: str) -> None:
     output.write(text.encode(sys.stdout.encoding or "utf-8", "replace") + b"\n")
 
 
-PAGE = b"<!doctype html"
-FIGURES = b"{\n"  # JSON with indents; a line of JSON lines begins otherwise
+PAGE_START = b"<!doctype html"
+FIGURES_START = b"{\n"  # JSON with indents; a line of JSON lines begins otherwise
 
 
-def check_replaceable(output: str | None, start: bytes = PAGE) -> None:
+def check_replaceable(output: str | None, start: bytes = PAGE_START) -> None:
     """Raise ``InputError`` if an output would replace a file that does not begin like ours."""
     if output in (None, tables.STANDARD) or not (path := Path(output)).is_file():
         return
     with path.open("rb") as file:
         begins = file.read(len(start)).lower()
     if begins not in (b"", start):
-        kind = "an HTML page" if start == PAGE else "a JSON file of figures"
+        kind = "an HTML page" if start == PAGE_START else "a JSON file of figures"
         raise InputError(f"{output!r} exists and is not {kind}: choose another file")
 
 
@@ -302,10 +315,10 @@ def write_file(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
         file.write(data)
-    print(f"wrote {str(path)!r} ({size(len(data))})", file=sys.stderr)
+    print(f"wrote {str(path)!r} ({format_size(len(data))})", file=sys.stderr)
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Format a number of bytes, such as ``"1.2 MB"``."""
     if count < 1000:
         return f"{count} B"

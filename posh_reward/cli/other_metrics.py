@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK, options
+from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, options
 from posh_reward.errors import InputError, on_one_line
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ TASK_NAMES = ("captioning", "vqa", "vdu", "reg")
 
 
 def add_harmonic(command: argparse.ArgumentParser) -> None:
-    options.describe(command, HARMONIC_HELP)
-    commands = options.commands_of(command)
-    score = options.describe(
+    options.describe_command(command, HARMONIC_HELP)
+    commands = options.add_subcommands(command)
+    score = options.describe_command(
         commands.add_parser("score", help="score texts about images"), HARMONIC_SCORE_HELP,
         "harmonic score texts.csv -o scores.jsonl --judge configs/judge/server.yaml",
     )  # fmt: skip
@@ -70,9 +70,9 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
 
 
 def add_rubric(command: argparse.ArgumentParser) -> None:
-    options.describe(command, RUBRIC_HELP)
-    commands = options.commands_of(command)
-    score = options.describe(
+    options.describe_command(command, RUBRIC_HELP)
+    commands = options.add_subcommands(command)
+    score = options.describe_command(
         commands.add_parser("score", help="judge texts against references"), RUBRIC_SCORE_HELP,
         "rubric score texts.csv -o points.jsonl --judge configs/judge/server.yaml",
     )  # fmt: skip
@@ -88,7 +88,7 @@ def add_rubric(command: argparse.ArgumentParser) -> None:
     score.set_defaults(command=score_rubric)
 
 
-def _add_judge(command: argparse.ArgumentParser) -> options.Add:
+def _add_judge(command: argparse.ArgumentParser) -> options.AddFlag:
     add = command.add_argument
     add("--judge", metavar="MODEL", required=True, help=f"model to ask: {MODEL_FORMS}")
     add("--store", metavar="FILE", help="file that keeps the judge's answers for other runs; "
@@ -110,7 +110,7 @@ def score_harmonic(flags: argparse.Namespace) -> int:
     if flags.question and "question" not in work.texts:
         raise InputError(f"task {flags.task} has no questions: leave out --question")
     texts = {name: getattr(flags, name) or name for name in work.texts}
-    tally = score_work(work, flags.input, flags.output, options.table_settings(flags, texts))
+    tally = score_work(work, flags.input, flags.output, options.build_table_settings(flags, texts))
     return _print_summary(flags, tally, work.signature, metric.store)
 
 
@@ -127,9 +127,9 @@ def score_rubric(flags: argparse.Namespace) -> int:
         print(fill(on_one_line(line), 90), file=sys.stderr)
     work = RubricRows(judge, questions=flags.question is not None)
     texts = {name: getattr(flags, name) for name in ("generation", "reference", "question")}
-    settings = options.table_settings(flags, texts)
+    settings = options.build_table_settings(flags, texts)
     tally = score_work(work, flags.input, flags.output, settings)
-    options.warn((), settings.references)
+    options.print_warnings((), settings.references)
     return _print_summary(flags, tally, work.signature, judge.store)
 
 
@@ -140,7 +140,7 @@ def _print_summary(
         print(f"{tally}\n{signature}", file=sys.stderr)
         if store is not None:
             print(store, file=sys.stderr)
-    return INCOMPLETE if tally.failures else OK
+    return EXIT_INCOMPLETE if tally.failures else EXIT_OK
 
 
 PROVE_HELP = """\
@@ -167,8 +167,8 @@ PAIR_TEXTS = ("question", "answer", "program", "caption")
 
 
 def add_prove(command: argparse.ArgumentParser) -> None:
-    options.describe(command, PROVE_HELP)
-    commands = options.commands_of(command)
+    options.describe_command(command, PROVE_HELP)
+    commands = options.add_subcommands(command)
     for name, line, text, example, add in (
         ("make", "write verified questions", MAKE_HELP,
          "captions.csv -o pairs.jsonl --writer configs/judge/server.yaml", _add_make),
@@ -176,7 +176,11 @@ def add_prove(command: argparse.ArgumentParser) -> None:
          _add_verify),
         ("score", "score responses", PROVE_SCORE_HELP, "responses.csv -o scores.jsonl", _add_score),
     ):  # fmt: skip
-        add(options.describe(commands.add_parser(name, help=line), text, f"prove {name} {example}"))
+        add(
+            options.describe_command(
+                commands.add_parser(name, help=line), text, f"prove {name} {example}"
+            )
+        )
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:
@@ -212,7 +216,7 @@ def _add_score(command: argparse.ArgumentParser) -> None:
     command.set_defaults(command=score_prove)
 
 
-def _add_graphs(add: options.Add, *texts: str) -> None:
+def _add_graphs(add: options.AddFlag, *texts: str) -> None:
     for name in texts:
         add(f"--{name}-graph", metavar="COLUMN", help=f"column of scene graphs or tuples to use "
             f"for the {name} (default: the {name} is parsed)")  # fmt: skip
@@ -237,7 +241,7 @@ def _add_common(command: argparse.ArgumentParser, rows: str) -> None:
     options.add_running(command, rows, 16)
 
 
-def _add_tuples(add: options.Add) -> None:
+def _add_tuples(add: options.AddFlag) -> None:
     add("--tuples", metavar="MODEL", default="graph", help="reader of texts into tuples: graph, "
         "which is our parser, or a model")  # fmt: skip
     add("--store", metavar="FILE", help="file that keeps scene graphs and models' answers for "
@@ -249,7 +253,7 @@ def make_questions(flags: argparse.Namespace) -> int:
     from posh_reward.other_metrics.prove.pair_maker import PairMaker
     from posh_reward.other_metrics.rows import make_pairs, summarise_candidates
 
-    settings = options.table_settings(flags, _select_columns(flags, "caption"))
+    settings = options.build_table_settings(flags, _select_columns(flags, "caption"))
     taboo = _read_words(Path(flags.taboo)) if flags.taboo else []
     maker = PairMaker(
         flags.writer, flags.reviewer, flags.entailment_judge, flags.tuples, encoder=flags.encoder,
@@ -259,7 +263,7 @@ def make_questions(flags: argparse.Namespace) -> int:
         rows = make_pairs(maker, flags.input, flags.output, settings)
     if not flags.quiet:
         print(f"{summarise_candidates(rows)}\n{maker.signature}", file=sys.stderr)
-    return INCOMPLETE if any(row["failure"] for row in rows) else OK
+    return EXIT_INCOMPLETE if any(row["failure"] for row in rows) else EXIT_OK
 
 
 def _read_words(path: Path) -> list[str]:
@@ -274,12 +278,12 @@ def verify_prove(flags: argparse.Namespace) -> int:
     from posh_reward.other_metrics.rows import verify_pairs
 
     verifier = PairVerifier(flags.tuples, store=flags.store)
-    settings = options.table_settings(flags, _select_columns(flags, *PAIR_TEXTS))
+    settings = options.build_table_settings(flags, _select_columns(flags, *PAIR_TEXTS))
     with closing(verifier):
         counts = verify_pairs(verifier, flags.input, flags.output, settings)
     if not flags.quiet:
         print(f"{counts}\n{verifier.signature}", file=sys.stderr)
-    return INCOMPLETE if counts.failures else OK
+    return EXIT_INCOMPLETE if counts.failures else EXIT_OK
 
 
 def score_prove(flags: argparse.Namespace) -> int:
@@ -288,9 +292,9 @@ def score_prove(flags: argparse.Namespace) -> int:
 
     texts = _select_columns(flags, *RESPONSE_TEXTS)
     prove = Prove(flags.encoder, flags.entailment_judge, flags.tuples, store=flags.store)
-    settings = options.table_settings(flags, texts)
+    settings = options.build_table_settings(flags, texts)
     means = score_responses(prove, flags.input, flags.output, settings)
     if not flags.quiet:
         graphs = [name.removesuffix("_graph") for name in texts if name.endswith("_graph")]
         print(f"{means}\n{prove.signature_for(graphs)}", file=sys.stderr)
-    return INCOMPLETE if means.failures else OK
+    return EXIT_INCOMPLETE if means.failures else EXIT_OK

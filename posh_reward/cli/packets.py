@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from posh_reward.cli import INCOMPLETE, OK, options
+from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, options
 from posh_reward.errors import InputError, MissingDependencyError, install_command, on_one_line
 
 if TYPE_CHECKING:
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from posh_reward.tables.tables import Row
 
 
-READ = """\
+READ_HELP = """\
 Read raters' files (saved by the page, or exported as JSON by Label Studio) and report which model
 people prefer. Preferences run from -2 to 2; above 0 the later model of the input is better. A
 damaged, changed, foreign, unfinished or duplicate file is refused with the reason, and the exit
 status is 3; the others count. Of several files of one rater the newest counts. The page says how
 often new answers were read (KEY.readings.jsonl)."""
-SERVE = """\
+SERVE_HELP = """\
 Show each rater a page behind a private link, and store each answer on disk before the page calls it
 sent. `posh-reward packets read` can read the folder of answers at any time. Anyone with a link can
 answer; the links' tokens are in KEY.links.csv. On the public internet, put a TLS proxy in front and
 pass its address as --url."""
-ANSWERS = ".json"  # ending of files that are read in a folder of answers
+ANSWERS_SUFFIX = ".json"  # of files that are read in a folder of answers
 
 
 def add_read(command: argparse.ArgumentParser) -> None:
@@ -40,29 +40,29 @@ def add_read(command: argparse.ArgumentParser) -> None:
     add("key", metavar="KEY", help="key that `packets make` wrote")
     add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
     add("-o", "--output", metavar="OUT", help="table to write, with one row per answer to each "
-        f"question, for R or pandas: {options.INPUTS}")  # fmt: skip
+        f"question, for R or pandas: {options.INPUT_FORMATS}")  # fmt: skip
     options.add_reports(command)
     add("--partial", action="store_true", help="use the finished part of unfinished files")
     add("--leave-out", metavar="RATER", action="append", default=[], help="rater whose answers to "
         "ignore, such as rater-03; repeatable")  # fmt: skip
     add("--packet", metavar="DIR", help="folder handed out, to check that the key belongs to it")
     add("--title", default="What people preferred", help="heading of the page")
-    command.set_defaults(command=read)
+    command.set_defaults(command=read_answers)
 
 
-def read(flags: argparse.Namespace) -> int:
+def read_answers(flags: argparse.Namespace) -> int:
     from posh_reward.study.packets import rater_answers, results, results_page
     from posh_reward.tables import tables
 
     for output in filter(None, (flags.output, flags.json, flags.page)):
         tables.check_apart(flags.key, output)
     options.check_replaceable(flags.page)
-    options.check_replaceable(flags.json, options.FIGURES)
-    key, collection = _collect(flags)
+    options.check_replaceable(flags.json, options.FIGURES_START)
+    key, collection = _collect_answers(flags)
     if not collection.sheets:
         raise InputError("no file of answers counts: see the reasons above")
     readings = rater_answers.count_reading(
-        _beside(Path(flags.key), ".readings.jsonl"), collection.answers
+        _name_beside(Path(flags.key), ".readings.jsonl"), collection.answers
     )
     study = results.results(collection, key, flags.leave_out, readings)
     options.show_figures(flags, asdict(study), results_page.summary(study))
@@ -74,10 +74,10 @@ def read(flags: argparse.Namespace) -> int:
         rows = results.answer_rows(answers, key)
         private = 0o600  # people's own answers and comments
         tables.write_table(rows, Path(flags.output), tables.format_of(flags.output), private)
-    return INCOMPLETE if collection.refusals else OK
+    return EXIT_INCOMPLETE if collection.refusals else EXIT_OK
 
 
-def _collect(flags: argparse.Namespace) -> tuple[PacketKey, AnswerCollection]:
+def _collect_answers(flags: argparse.Namespace) -> tuple[PacketKey, AnswerCollection]:
     """Read the key and the raters' files; print what does not count."""
     from posh_reward.study.packets.make import read_key
     from posh_reward.study.packets.rater_answers import collect
@@ -86,7 +86,7 @@ def _collect(flags: argparse.Namespace) -> tuple[PacketKey, AnswerCollection]:
     unknown = [name for name in flags.leave_out if name not in key.raters]
     if unknown:
         raise InputError(f"unknown rater {unknown[0]!r}: choose from {', '.join(key.raters)}")
-    collection = collect(answer_files(flags.answers), key, partial=flags.partial)
+    collection = collect(list_answer_files(flags.answers), key, partial=flags.partial)
     for verb, notes in (("refused", collection.refusals), ("not counted", collection.superseded)):
         for note in notes:
             print(f"{verb} {on_one_line(note)}", file=sys.stderr)
@@ -95,19 +95,22 @@ def _collect(flags: argparse.Namespace) -> tuple[PacketKey, AnswerCollection]:
     return key, collection
 
 
-def answer_files(names: list[str]) -> list[Path]:
+def list_answer_files(names: list[str]) -> list[Path]:
     """List the files named and those in folders named; print which cannot hold answers."""
     paths: list[Path] = []
     for path in map(Path, names):
-        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            if file == path or file.suffix.lower() == ANSWERS:
+        if not path.is_dir():
+            paths.append(path)
+            continue
+        for file in sorted(path.iterdir()):
+            if file.suffix.lower() == ANSWERS_SUFFIX:
                 paths.append(file)
             elif not file.name.startswith("."):
-                print(f"not read: {str(file)!r}: it is no {ANSWERS}", file=sys.stderr)
+                print(f"not read: {str(file)!r}: it is no {ANSWERS_SUFFIX}", file=sys.stderr)
     return paths
 
 
-def _beside(key: Path, ending: str) -> Path:
+def _name_beside(key: Path, ending: str) -> Path:
     return key.with_name(key.name.removesuffix(".key.json") + ending)
 
 
@@ -122,43 +125,44 @@ def add_serve(command: argparse.ArgumentParser) -> None:
     add("--port", type=int, default=8000, help="port to listen at")
     add("--url", help="address that raters use, such as https://study.museum.example (default: "
         "http://HOST:PORT); requests under other names are refused")  # fmt: skip
-    command.set_defaults(command=serve)
+    command.set_defaults(command=serve_packet)
 
 
-def serve(flags: argparse.Namespace) -> int:
+def serve_packet(flags: argparse.Namespace) -> int:
     try:
-        from posh_reward.serve.hosts import address_of
+        from posh_reward.serve.hosts import format_address
         from posh_reward.serve.study_app import read_tokens, study_app
     except ImportError:
         why = f"`packets serve` needs a server: {install_command('serve')}"
         raise MissingDependencyError(why) from None
-    from posh_reward.cli.serve_command import server_of, server_socket
+    from posh_reward.cli.serve_command import bind_socket, build_server
     from posh_reward.study.packets.make import read_key
 
     path, folder = Path(flags.key), Path(flags.packet)
     key = read_key(path, folder)
-    answers = Path(flags.answers) if flags.answers else _beside(path, ".answers")
-    links = _beside(path, ".links.csv")
+    answers = Path(flags.answers) if flags.answers else _name_beside(path, ".answers")
+    links = _name_beside(path, ".links.csv")
     tokens = read_tokens(links, key.raters)
     name = urlsplit(flags.url or "").hostname
     if flags.url and not name:
         raise InputError(f"--url {flags.url!r} has no host: use https://study.museum.example")
-    app = study_app(key, folder, answers, tokens, [name] if name else [])
-    with server_socket(flags.host, flags.port) as bound:
+    names = [name] if name else []
+    app = study_app(key, folder, answers, tokens, names)
+    with bind_socket(flags.host, flags.port) as bound:
         bound.listen(128)  # before the links are printed
-        url = (flags.url or address_of(flags.host, bound.getsockname()[1])).rstrip("/")
+        url = (flags.url or format_address(flags.host, bound.getsockname()[1])).rstrip("/")
         lines = [f"{rater}  {url}/r/{token}" for token, rater in tokens.items()]
         print("\n".join([*lines, f"tokens are in {str(links)!r}; answers go to {str(answers)!r}"]),
               file=sys.stderr, flush=True)  # fmt: skip
-        server_of(app).run([bound])
-    return OK
+        build_server(app).run([bound])
+    return EXIT_OK
 
 
-PACKETS = """\
+PACKETS_HELP = """\
 Have people compare what models wrote, without knowing which model wrote it. `plan` estimates how
 many pairs and raters a study needs, `make` writes pages for raters, `read` sums up their answers.
 docs/study.md walks through a study."""
-MAKE = """\
+MAKE_HELP = """\
 Write a folder to hand out and, outside it, the key that says which model wrote each generation.
 Each rater gets one page, which opens by double click and needs no network. The same tasks are
 written for Label Studio.
@@ -169,37 +173,46 @@ column, the file's name is the model's). Only ids that every model described are
 
 No rater sees a generation twice; either model is #1 equally often; some tasks go to several raters,
 to measure agreement. The same --seed gives the same files, byte for byte."""
-PLAN = """\
+PLAN_HELP = """\
 Estimate by simulation how many pairs, raters and hours it takes to settle a difference, and the
 chance that a given number of pairs settles it, by the interval that `read` prints. Raters agree as
 in the paper (Krippendorff's alpha by axis, Table 7) unless --alpha is given."""
-TEXTS = """\
+TEXTS_HELP = """\
 Write every text that raters read, in one of five languages: questions, instructions, heading,
 contact, buttons. Edit what you like, delete what is to stay as it is, and pass the file to
 `posh-reward packets make --texts`."""
 
 
 def add_packets(command: argparse.ArgumentParser) -> None:
-    options.describe(command, PACKETS)
-    commands = options.commands_of(command)
+    options.describe_command(command, PACKETS_HELP)
+    commands = options.add_subcommands(command)
     for name, line, text, example, add in (
-        ("make", "write pages for raters", MAKE,
+        ("make", "write pages for raters", MAKE_HELP,
          "make runs/said.jsonl -o runs/packet --dataset scenes", _add_make),
-        ("read", "sum up raters' answers", READ,
+        ("read", "sum up raters' answers", READ_HELP,
          "read runs/packet.key.json answers/ --page runs/result.html", add_read),
-        ("serve", "serve each rater a page behind a link", SERVE,
+        ("serve", "serve each rater a page behind a link", SERVE_HELP,
          "serve runs/packet.key.json runs/packet", add_serve),
-        ("texts", "write the texts that raters read, to edit", TEXTS,
+        ("texts", "write the texts that raters read, to edit", TEXTS_HELP,
          "texts --language nl -o texts.yaml", _add_texts),
-        ("plan", "estimate how many pairs and raters are needed", PLAN,
+        ("plan", "estimate how many pairs and raters are needed", PLAN_HELP,
          "plan --difference 0.3 --raters 1 2 3", _add_plan),
     ):  # fmt: skip
-        add(options.describe(commands.add_parser(name, help=line), text, f"packets {example}"))
+        add(
+            options.describe_command(
+                commands.add_parser(name, help=line), text, f"packets {example}"
+            )
+        )
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("generations", metavar="GENERATIONS", nargs="+", help=f"tables to read: {options.INPUTS}")
+    add(
+        "generations",
+        metavar="GENERATIONS",
+        nargs="+",
+        help=f"tables to read: {options.INPUT_FORMATS}",
+    )
     add("-o", "--output", metavar="DIR", required=True, help="folder to write and hand out")
     add("--key", metavar="FILE", help="key to write (default: DIR.key.json, next to DIR)")
     add("--coarse", type=int, default=7, help="raters who compare two generations")
@@ -219,10 +232,10 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     options.add_dataset(add)
     reading = options.add_reading(command, "generation", "reference", "id", "model", "image")
     options.add_reference_file(reading)
-    command.set_defaults(command=make, id=None)
+    command.set_defaults(command=make_packet, id=None)
 
 
-def make(flags: argparse.Namespace) -> int:
+def make_packet(flags: argparse.Namespace) -> int:
     import secrets
     from itertools import chain
 
@@ -230,29 +243,29 @@ def make(flags: argparse.Namespace) -> int:
     from posh_reward.tables.engine import Columns
     from posh_reward.tables.reading import name_models
 
-    seed = secrets.randbits(64) if flags.seed is None else flags.seed
     reference = None if flags.no_reference else flags.reference
     texts = {"generation": flags.generation, "reference": reference}
     columns = Columns(texts, flags.id or "id", flags.model, flags.image)
-    files = [Path(name) for name in flags.generations]
-    joined = options.reference_file(flags)
+    files = list(map(Path, flags.generations))
+    joined = options.get_reference_file(flags)
     models = name_models(flags.generations)
     rows = chain.from_iterable(
-        _rows(name, columns, flags, joined, models[name]) for name in flags.generations
+        _read_rows(name, columns, flags, joined, models[name]) for name in flags.generations
     )
     whole = make.items_of(rows, columns)
-    options.warn((), joined)
+    options.print_warnings((), joined)
     options.check_alike(whole.origins, allowed=flags.allow_differences)
     items = replace(whole, items=whole.items[: flags.limit])
+    seed = secrets.randbits(64) if flags.seed is None else flags.seed
     design = draw.Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     album = None
     if not flags.no_images:
-        dataset = options.dataset_of(flags)
+        dataset = options.load_dataset_images(flags)
         album = make.Album([file.parent for file in files], dataset)
     inputs = {file.name: make.digest(file.read_bytes()) for file in files}
-    packet = make.make_packet(items, design, album, inputs, texts=_texts(flags))
+    packet = make.make_packet(items, design, album, inputs, texts=_load_texts(flags))
     make.write_packet(packet, folder, key)
     lines = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
     if left := len(whole.incomplete):
@@ -261,14 +274,14 @@ def make(flags: argparse.Namespace) -> int:
         lines.append(f"{same} pair{'s' * (same != 1)} of equal texts: a tie without asking")
     for name, rater in packet.key.raters.items():
         lines.append(f"{name}: {len(rater.tasks)} tasks: {packet.key.texts.heading[rater.form]}")
-    total = options.size(sum(map(len, packet.files.values())))
+    total = options.format_size(sum(map(len, packet.files.values())))
     lines.append(f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt")
     lines.append(f"wrote {str(key)!r}: keep it from the raters")
     print("\n".join(lines), file=sys.stderr)
-    return OK
+    return EXIT_OK
 
 
-def _rows(
+def _read_rows(
     file: str,
     columns: Columns,
     flags: argparse.Namespace,
@@ -279,19 +292,21 @@ def _rows(
     from posh_reward.tables.reading import open_rows, with_model
     from posh_reward.tables.tables import display_name
 
-    images = {} if flags.no_images else {"image": columns.image}
     texts = {name: column for name, column in columns.texts.items() if column}
-    needed = {"id": columns.id, **texts, **images}
+    needed = {"id": columns.id, **texts}
+    if not flags.no_images:
+        needed["image"] = columns.image
     with open_rows(file, flags.format, flags.delimiter, flags.generation) as rows:
         if joined is not None:
             rows = joined.join(rows, repr(file))
         for number, row in enumerate(with_model(rows, columns.model or "model", model)):
-            for flag, name in needed.items() if number == 0 else ():
-                check_column(row, display_name(file), flag, name)
+            if number == 0:
+                for flag, name in needed.items():
+                    check_column(row, display_name(file), flag, name)
             yield row
 
 
-def _texts(flags: argparse.Namespace) -> RaterTexts:
+def _load_texts(flags: argparse.Namespace) -> RaterTexts:
     from posh_reward.study.packets.study_records import read_texts, texts_source
 
     if flags.language:
@@ -309,10 +324,10 @@ def _add_texts(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--language", default="en", help="language of the texts: en, nl, de, fr or es")
     add("-o", "--output", metavar="FILE", help="file to write (default: standard output)")
-    command.set_defaults(command=texts)
+    command.set_defaults(command=write_texts)
 
 
-def texts(flags: argparse.Namespace) -> int:
+def write_texts(flags: argparse.Namespace) -> int:
     from posh_reward.study.packets.study_records import texts_source
 
     source = texts_source(flags.language)
@@ -322,7 +337,7 @@ def texts(flags: argparse.Namespace) -> int:
         raise InputError(f"{flags.output!r} already exists: choose another file, or delete it")
     else:
         options.write_file(Path(flags.output), source.encode("utf-8"))
-    return OK
+    return EXIT_OK
 
 
 def _add_plan(command: argparse.ArgumentParser) -> None:
@@ -341,16 +356,17 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
     add("--statements", type=int, default=3, help="axes times pairs of models, for which `read` "
         "corrects")  # fmt: skip
     add("--alpha", type=float, help="agreement of raters on one axis (default: the paper's three)")
-    command.set_defaults(command=plan)
+    command.set_defaults(command=plan_study)
 
 
-def plan(flags: argparse.Namespace) -> int:
+def plan_study(flags: argparse.Namespace) -> int:
     from dataclasses import fields
 
     from posh_reward.study.packets.study_plan import PlanSettings, plan_table, plans
 
-    names = [each.name for each in fields(PlanSettings)]
-    settings = PlanSettings(**{name: getattr(flags, name) for name in names})
+    settings = PlanSettings(
+        **{each.name: getattr(flags, each.name) for each in fields(PlanSettings)}
+    )
     alphas = None if flags.alpha is None else {"given": flags.alpha}
     options.write_text(plan_table(plans(settings, flags.raters, alphas), settings))
-    return OK
+    return EXIT_OK

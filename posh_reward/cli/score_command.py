@@ -15,7 +15,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from posh_reward.cli import INCOMPLETE, OK, options
+from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, options
 from posh_reward.errors import InputError
 from posh_reward.settings import UNCHECKED_VARIABLE
 
@@ -27,27 +27,29 @@ if TYPE_CHECKING:
     from posh_reward.tables.tables import Row
 
 
-SCORE = f"""\
+SCORE_HELP = f"""\
 Score each generation of a table against its reference. OUT gets one row per pair: id (the row's
 number, or --id), model and image (if INPUT has them), generation, reference, precision, recall, f1,
 failure (kind and detail), unparsed, doubtful_share, generation_elements and reference_elements (how
 many were graded) and signature. A pair with a missing cell or an empty reference has no score, and
 its row says why. The precision of an empty generation is 1, with 0 generation_elements.
 
-{options.MEANING}
+{options.SCORES_MEANING}
 
 A killed run resumes with the same command. Unless OUT is JSON lines, finished rows are kept in
 OUT.journal.jsonl until OUT is complete. In CSV, text that a spreadsheet would run as a formula is
 written with an apostrophe before it."""
-EXPLAIN = f"""\
+EXPLAIN_HELP = f"""\
 Score one pair and show it in the terminal. A text can come from a file (@caption.txt) or from
 standard input (@-); write @@ to begin a text with an at sign.
 
-{options.MEANING}"""
+{options.SCORES_MEANING}"""
 
 
 def add_score(command: argparse.ArgumentParser) -> None:
-    options.describe(command, SCORE, "score runs/pairs.csv -o runs/scores.jsonl --elements")
+    options.describe_command(
+        command, SCORE_HELP, "score runs/pairs.csv -o runs/scores.jsonl --elements"
+    )
     add = command.add_argument
     options.add_files(command)
     add("--elements", action="store_true", help="also write each graded element and its spans")
@@ -60,11 +62,11 @@ def add_score(command: argparse.ArgumentParser) -> None:
     add = options.add_running(command, "pairs", None)
     add("--unchecked", action="store_true", help="score with a judge that does not tell identical "
         "texts from unrelated ones, too")  # fmt: skip
-    command.set_defaults(command=score)
+    command.set_defaults(command=score_pairs)
 
 
 def add_explain(command: argparse.ArgumentParser) -> None:
-    options.describe(command, EXPLAIN, "explain 'A red dog.' 'A brown dog sleeps.'")
+    options.describe_command(command, EXPLAIN_HELP, "explain 'A red dog.' 'A brown dog sleeps.'")
     add = command.add_argument
     add("generation", metavar="GENERATION", help="the text to score")
     add("reference", metavar="REFERENCE", help="the text that says what is true")
@@ -73,43 +75,45 @@ def add_explain(command: argparse.ArgumentParser) -> None:
     add("--color", choices=("auto", "always", "never"), default="auto", help="when to use colors; "
         "auto: on a terminal, unless NO_COLOR is set")  # fmt: skip
     options.add_metric(command, witness=True)
-    command.set_defaults(command=explain)
+    command.set_defaults(command=explain_pair)
 
 
-def score(flags: argparse.Namespace) -> int:
+def score_pairs(flags: argparse.Namespace) -> int:
     if flags.unchecked:
         os.environ[UNCHECKED_VARIABLE] = "1"  # also for a served model's own check
     texts = {"generation": flags.generation, "reference": flags.reference}
-    settings = options.table_settings(flags, texts)
+    settings = options.build_table_settings(flags, texts)
     if flags.clean:
         from posh_reward.reward.texts import clean_reference
 
         settings = replace(settings, clean=clean_reference)
-    posh = options.metric_of(flags)
-    metric = _metric_of_table(flags, posh)
+    posh = options.load_posh(flags)
+    metric = _attach_dataset(flags, posh)
     if flags.batch is None and not posh.asks_models:
         settings = replace(settings, batch=options.BATCH_ROWS * posh.processes)
     from posh_reward.posh.check import check_judge
     from posh_reward.tables.engine import CLEANED, score_table
 
+    check = None
+    if posh.asks_models and not flags.unchecked:
+        check = partial(check_judge, posh)
     tally = score_table(
-        metric, flags.input, flags.output, settings, elements=flags.elements,
-        check=partial(check_judge, posh) if posh.asks_models and not flags.unchecked else None,
-    )  # fmt: skip
+        metric, flags.input, flags.output, settings, elements=flags.elements, check=check
+    )
     origins = tally.origins
     warnings = [*origins.trained_otherwise(posh.signature), *origins.unchecked(), *origins.gaps()]
-    options.warn(warnings, settings.references)
+    options.print_warnings(warnings, settings.references)
     if not flags.quiet:
         cleaned = CLEANED if flags.clean else ""
         print(f"{tally}\n{posh.signature}{cleaned}", file=sys.stderr)
         if posh.store is not None:
             print(posh.store, file=sys.stderr)
-    return INCOMPLETE if tally.failures else OK
+    return EXIT_INCOMPLETE if tally.failures else EXIT_OK
 
 
-def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Metric:
+def _attach_dataset(flags: argparse.Namespace, posh: PoSh) -> Metric:
     """Return the metric itself, or with a dataset's images."""
-    dataset = options.dataset_of(flags)
+    dataset = options.load_dataset_images(flags)
     if dataset is None:
         return posh
     if not posh.wants_images:
@@ -119,7 +123,7 @@ def _metric_of_table(flags: argparse.Namespace, posh: PoSh) -> Metric:
     return MetricWithDataset(posh, dataset)
 
 
-def explain(flags: argparse.Namespace) -> int:
+def explain_pair(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.records import row_of
     from posh_reward.pages import element_marks
     from posh_reward.tables.standings import POSH
@@ -127,7 +131,7 @@ def explain(flags: argparse.Namespace) -> int:
     texts = [flags.generation, flags.reference]
     if texts == ["@-", "@-"]:
         raise InputError("only one of the two texts can come from standard input")
-    posh = options.metric_of(flags)
+    posh = options.load_posh(flags)
     if posh.wants_images and flags.image is None:
         raise InputError("the witness needs an image: name it with --image")
     images = [flags.image] if posh.wants_images else None
@@ -137,13 +141,12 @@ def explain(flags: argparse.Namespace) -> int:
         for why in POSH.doubts(row_of("posh", scores)):
             print(f"do not rely on this score: {why}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
-    options.write_text(
-        element_marks.explain(scores, color=_color(flags.color), width=width, worst=flags.limit)
-    )
-    return OK if scores.failure is None else INCOMPLETE
+    color = _wants_color(flags.color)
+    options.write_text(element_marks.explain(scores, color=color, width=width, worst=flags.limit))
+    return EXIT_OK if scores.failure is None else EXIT_INCOMPLETE
 
 
-def _color(choice: str) -> bool:
+def _wants_color(choice: str) -> bool:
     """Return True to use colours; ``auto``: on a terminal that shows them (no-color.org)."""
     if choice != "auto":
         return choice == "always"
@@ -151,7 +154,7 @@ def _color(choice: str) -> bool:
     return bool(allowed and sys.stdout and sys.stdout.isatty())
 
 
-REPORT = f"""\
+REPORT_HELP = f"""\
 Write one HTML page that needs no network: distributions, a table to sort and search, and for each
 pair both texts, with what was not found in the other marked by grade. Score with --elements, or
 nothing is marked. Rows of several models are compared, also in the terminal:
@@ -162,11 +165,11 @@ the images. If Matplotlib is installed, the page has plots of the models.
 For output of `harmonic score`, `rubric score` and `prove score` the page shows each score as a bar
 with its reason, next to the image and the texts.
 
-{options.MEANING}"""
+{options.SCORES_MEANING}"""
 
 
 def add_report(command: argparse.ArgumentParser) -> None:
-    options.describe(command, REPORT, "report runs/scores.jsonl -o runs/report.html")
+    options.describe_command(command, REPORT_HELP, "report runs/scores.jsonl -o runs/report.html")
     add = command.add_argument
     add("scores", metavar="SCORES", nargs="+", help="outputs of `posh-reward score --elements`; of "
         "several, rows without a model have the file's name; - for standard input")  # fmt: skip
@@ -180,10 +183,10 @@ def add_report(command: argparse.ArgumentParser) -> None:
     options.add_differences(add)
     options.add_dataset(add)
     options.add_reading(command)
-    command.set_defaults(command=report)
+    command.set_defaults(command=write_report)
 
 
-def report(flags: argparse.Namespace) -> int:
+def write_report(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.records import metric_of
     from posh_reward.other_metrics.page import METRIC_PAGES, render_metric_page
     from posh_reward.pages.html import Thumbnails
@@ -201,8 +204,8 @@ def report(flags: argparse.Namespace) -> int:
     if flags.plots:
         require_matplotlib()
     folder = Path.cwd() if flags.scores[0] == STANDARD else Path(flags.scores[0]).parent
-    images = Thumbnails(folder, dataset=options.dataset_of(flags))
-    with _scored_rows(flags) as rows:
+    images = Thumbnails(folder, dataset=options.load_dataset_images(flags))
+    with _open_scored_rows(flags) as rows:
         first = list(islice(rows, 1))
         metric = metric_of(first[0]) if first else ""
         rows = chain(first, rows)
@@ -224,11 +227,11 @@ def report(flags: argparse.Namespace) -> int:
         standard_output().write(page.encode("utf-8"))
     else:
         options.write_file(Path(flags.output), page.encode("utf-8"))
-    return OK
+    return EXIT_OK
 
 
 @contextmanager
-def _scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
+def _open_scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
     from posh_reward.process.progress import progress_bar
     from posh_reward.tables.reading import open_tables
 
@@ -247,7 +250,7 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
 
     baseline = baseline_of(contents.models, flags.against)
     options.check_shared_ids(contents.ids, baseline, allowed=flags.allow_differences)
-    plots = _plots(contents.tally, flags.plots)
+    plots = _draw_plots(contents.tally, flags.plots)
     page = report_page(contents, flags.title or TITLE, baseline, plots)
     if len(contents.models) > 1:
         ranked = best_first(contents.tally.standings())
@@ -258,13 +261,17 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     return page
 
 
-def _plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
+def _draw_plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
     """Return (caption, SVG) of each plot if there are several models; save plots to ``folder``."""
     from posh_reward.pages.model_plots import draw, model_plots, save_plots
 
-    several = len(tally.models) > 1 and find_spec("matplotlib") is not None
-    plots = model_plots(tally) if several or folder else []
+    shown = len(tally.models) > 1 and find_spec("matplotlib") is not None
+    if not shown and not folder:
+        return []
+    plots = model_plots(tally)
     if folder:
         for path in save_plots(plots, Path(folder)):
             print(f"wrote {str(path)!r}", file=sys.stderr)
-    return [(plot.what, draw(plot, "svg")) for plot in plots] if several else []
+    if not shown:
+        return []
+    return [(plot.what, draw(plot, "svg")) for plot in plots]

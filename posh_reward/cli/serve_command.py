@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import OK, options
+from posh_reward.cli import EXIT_OK, options
 from posh_reward.errors import InputError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from posh_reward.reward.trl import PoshReward
 
-SERVE = """\
+SERVE_HELP = """\
 Serve the metric over HTTP: POST rows of generation and reference to /v1/score to get their scores.
 Requests of all clients are scored together. OpenRLHF's and slime's trainers get rewards from
 /v1/openrlhf and /v1/slime. The page /docs describes all endpoints and tries them; /health and
@@ -30,7 +30,9 @@ answers the requests that it has accepted, then exits."""
 
 
 def add_serve(command: argparse.ArgumentParser) -> None:
-    options.describe(command, SERVE, "serve --port 8000 --judge configs/judge/server.yaml")
+    options.describe_command(
+        command, SERVE_HELP, "serve --port 8000 --judge configs/judge/server.yaml"
+    )
     add = command.add_argument
     add("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1, for this "
         "machine alone)")  # fmt: skip
@@ -46,24 +48,24 @@ def add_serve(command: argparse.ArgumentParser) -> None:
     add("--batch", type=options.positive, default=256, help="most texts in a call of the metric")
     add("--queue", type=options.positive, default=4096, help="most texts that wait; more are "
         "refused with status 429")  # fmt: skip
-    command.set_defaults(command=serve)
+    command.set_defaults(command=serve_metric)
 
 
-def serve(flags: argparse.Namespace) -> int:
+def serve_metric(flags: argparse.Namespace) -> int:
     for name in ("fastapi_offline", "prometheus_client", "uvicorn"):
         if find_spec(name) is None:
             raise MissingDependencyError(f"serve needs {name}: {install_command('serve')}")
     from posh_reward.models.server.server_http import read_key
     from posh_reward.serve.app import create_app
-    from posh_reward.serve.client import KEY
+    from posh_reward.serve.client import SERVER_KEY_VARIABLE
     from posh_reward.serve.hosts import OwnHosts
     from posh_reward.serve.window import BatchedMetric
 
-    key = read_key(KEY)
-    with server_socket(flags.host, flags.port) as bound:
+    key = read_key(SERVER_KEY_VARIABLE)
+    with bind_socket(flags.host, flags.port) as bound:
         # At once: clients wait while the judge is loaded, and can tell a server from none.
         bound.listen(2048)
-        reward = _reward(flags)
+        reward = _build_reward(flags)
         reward.check()  # fails here, not at the first client, if the judge cannot work
         metric: Any = BatchedMetric(
             reward.metric, flags.milliseconds, batch=flags.batch, capacity=flags.queue
@@ -74,19 +76,19 @@ def serve(flags: argparse.Namespace) -> int:
         if key is None and bound.getsockname()[0] in ("127.0.0.1", "::1"):
             remedy = "set POSH_REWARD_KEY to serve it under another, such as a proxy's"
             app.add_middleware(OwnHosts, names=(), remedy=remedy)
-        _announce(bound.getsockname(), metric.signature, key)
+        _print_address(bound.getsockname(), metric.signature, key)
         # uvicorn answers what it has accepted, then raises the signal again. What is still being
         # computed is for clients that have gone; an orderly exit would wait for its thread.
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(OK))
-        server_of(app).run([bound])
-    return OK
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(EXIT_OK))
+        build_server(app).run([bound])
+    return EXIT_OK
 
 
-def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
-    from posh_reward.serve.hosts import address_of
+def _print_address(name: tuple[Any, ...], signature: str, key: str | None) -> None:
+    from posh_reward.serve.hosts import format_address
 
     host, port = name[:2]
-    address = address_of(host, port)
+    address = format_address(host, port)
     print(f"{signature}\nserved at {address}, described at {address}/docs", file=sys.stderr)
     if key is None and not host.startswith("127.") and host != "::1":
         print(
@@ -95,7 +97,7 @@ def _announce(name: tuple[Any, ...], signature: str, key: str | None) -> None:
         )
 
 
-def server_of(app: Any) -> uvicorn.Server:
+def build_server(app: Any) -> uvicorn.Server:
     """Return a server of an ASGI app; ``run`` it with a listening socket."""
     import uvicorn
 
@@ -106,7 +108,7 @@ def server_of(app: Any) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def server_socket(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -117,12 +119,14 @@ def server_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _reward(flags: argparse.Namespace) -> PoshReward:
+def _build_reward(flags: argparse.Namespace) -> PoshReward:
     from posh_reward.posh.load_metric import metric_flags, read_metric
     from posh_reward.reward.instance import make_reward
     from posh_reward.settings import check_settings, read_settings
 
-    settings = read_settings(Path(flags.reward), "the reward's settings") if flags.reward else {}
+    settings: dict[str, Any] = {}
+    if flags.reward:
+        settings = read_settings(Path(flags.reward), "the reward's settings")
     settings = check_settings(make_reward, settings, "reward")
     metric = read_metric(flags.metric or settings.get("metric"), **metric_flags(flags))
     return make_reward(**{**settings, "metric": metric})

@@ -44,16 +44,18 @@ from posh_reward.metrics.records import record_class, records_adapter
 from posh_reward.posh.means import Weights
 from posh_reward.reward.texts import completion_of
 from posh_reward.reward.trl import MetricReward, figure_columns
-from posh_reward.serve.client import MetricInfo, fields_of
+from posh_reward.serve.client import MetricInfo, list_row_fields
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure
 
-MOST_ROWS = 4096
-"""Most rows of a request; as objects, a body of empty rows would take gigabytes."""
+MAX_ROWS_PER_REQUEST = 4096
+"""Without a limit, a body of empty rows could take gigabytes as objects."""
 # Any value passes validation: scoring gives a non-text its own failure.
 Text = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})]
-STRINGS = {"type": "array", "items": {"type": "string"}}
-Texts = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, STRINGS, {"type": "null"}]})]
+STRING_LIST_SCHEMA = {"type": "array", "items": {"type": "string"}}
+Texts = Annotated[
+    Any, WithJsonSchema({"anyOf": [{"type": "string"}, STRING_LIST_SCHEMA, {"type": "null"}]})
+]
 
 
 class Body(BaseModel):
@@ -79,16 +81,16 @@ class ScoreRequest(Body):
             "example": {"rows": [{"generation": "A red dog.", "reference": "A brown dog sleeps."}]}
         }
     )
-    rows: list[ScoreRow] = Field(max_length=MOST_ROWS)
+    rows: list[ScoreRow] = Field(max_length=MAX_ROWS_PER_REQUEST)
     elements: bool = Field(False, description="Also return each graded element with its spans.")
 
 
 class OpenRlhfRequest(Body):
     """OpenRLHF's request: prompts with their completions, prompts alone, references."""
 
-    query: list[Text] = Field(max_length=MOST_ROWS)
-    prompts: list[Text] = Field(max_length=MOST_ROWS)
-    labels: list[Text] = Field(max_length=MOST_ROWS)
+    query: list[Text] = Field(max_length=MAX_ROWS_PER_REQUEST)
+    prompts: list[Text] = Field(max_length=MAX_ROWS_PER_REQUEST)
+    labels: list[Text] = Field(max_length=MAX_ROWS_PER_REQUEST)
 
 
 class OpenRlhfReply(BaseModel):
@@ -113,11 +115,11 @@ class Refusal(BaseModel):
     code: str = Field(description="For programs; several codes can share a status.")
     error: str = Field(description="The reason, in one line.")
     field: str | None = Field(description="Place of the faulty value, such as rows.0.image.")
-    value: str | None = Field(description="The faulty value, shortened.")
+    value: str | None = Field(description="The faulty value, cut_middle.")
     remedy: str = Field(description="Advice, in one line.")
 
 
-CAUSES = {
+REFUSAL_CODES = {
     "unauthorized": (401, "Send the server's key as Authorization: Bearer KEY.", None),
     "not_found": (404, "See /docs for the paths.", None),
     "method_not_allowed": (405, "See /docs for the method of each path.", None),
@@ -131,12 +133,12 @@ CAUSES = {
 HTTP_CODES = {400: ("invalid", "body"), 404: ("not_found", "path"),
               405: ("method_not_allowed", "method")}  # fmt: skip
 """Status of the framework's own errors -> code and field."""
-LONGEST_VALUE = 120  # characters shown of the faulty value
+MAX_VALUE_CHARACTERS = 120  # of the faulty value that a refusal shows
+MAX_RETRY_SECONDS = 60  # that a client of a busy server is asked to wait
+PACE_SMOOTHING = 0.2
+"""Weight of a batch's seconds per text in their exponential moving average."""
 
 logger = logging.getLogger(__name__)
-
-LONGEST_PAUSE = 60
-"""Most seconds that a client is asked to wait."""
 
 
 def create_app(
@@ -187,7 +189,7 @@ def create_app(
     route("/metrics", service.metrics, include_in_schema=False, **guarded_get)
     route("/", lambda: RedirectResponse("/docs"), include_in_schema=False, **get)
     for kind in (PoshError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
-        app.add_exception_handler(kind, service.refuse)
+        app.add_exception_handler(kind, service.answer_error)
     return app
 
 
@@ -207,43 +209,45 @@ async def _check_key(key: str, request: Request) -> None:
 
 
 class RequestError(PoshError):
-    """A request to refuse; arguments as for ``refusal``."""
+    """A request to refuse; arguments as for ``make_refusal``."""
 
     def __init__(self, code: str, why: str, *, field: str, value: object = None) -> None:
         super().__init__(why)
         self.code, self.field, self.value = code, field, value
 
 
-def refusal(
+def make_refusal(
     code: str, why: str, field: str | None = None, value: object = None, after: int | None = None
 ) -> Response:
-    """Make a reply without a result, with one of ``CAUSES``, ``after`` in place of its seconds."""
-    status, remedy, pause = CAUSES[code]
+    """Make a reply without a result by ``REFUSAL_CODES``; ``after`` overrides its seconds."""
+    status, remedy, pause = REFUSAL_CODES[code]
     if value is not None:
         text = value if isinstance(value, str) else reprlib.repr(value)  # of at most six values
-        value = cut_middle(on_one_line(text), LONGEST_VALUE)
+        value = cut_middle(on_one_line(text), MAX_VALUE_CHARACTERS)
     body = {"code": code, "error": on_one_line(why), "field": field, "value": value,
             "remedy": remedy}  # fmt: skip
-    headers = {"Retry-After": str(after or pause)} if pause is not None else {}
+    headers = {}
+    if pause is not None:
+        headers["Retry-After"] = str(after or pause)
     if code == "unauthorized":
         headers["WWW-Authenticate"] = "Bearer"
     # In ASCII, since UTF-8 cannot encode half a surrogate pair, which texts can contain.
     return Response(json.dumps(body), status, headers, "application/json")
 
 
-def _invalid_body(error: Mapping[str, Any], request: Request) -> Response:
+def _refuse_body(error: Mapping[str, Any], request: Request) -> Response:
     """Make the refusal for pydantic's first error about a body."""
     place = [str(each) for each in error["loc"] if each != "body"]
     kind, why, value = error["type"], error["msg"], error.get("input")
     if isinstance(value, bytes):  # FastAPI left the body alone
         why = "the body is not read as JSON without the header Content-Type: application/json"
-        return refusal("invalid", why, "Content-Type", request.headers.get("content-type", ""))
+        return make_refusal("invalid", why, "Content-Type", request.headers.get("content-type", ""))
     if kind == "json_invalid":  # its place is a character offset
         why, place = f"{why} at character {' '.join(place)}: {error['ctx']['error']}", []
     if kind in ("json_invalid", "missing"):  # its input is the surrounding object
         value = None
     field = ".".join(place) or "body"
-    return refusal("invalid", f"{field}: {why}", field, value)
+    return make_refusal("invalid", f"{field}: {why}", field, value)
 
 
 class Service:
@@ -254,7 +258,7 @@ class Service:
     ) -> None:
         self.metric, self.reward, self._fallback = metric, reward, fallback
         if reward is not None and (
-            len(reward.objectives) > 1 or "image" in fields_of(metric.metric)
+            len(reward.objectives) > 1 or "image" in list_row_fields(metric.metric)
         ):
             raise ConfigError(
                 "trainers need one number from a text and a reference: serve no reward, or one "
@@ -263,7 +267,7 @@ class Service:
         self.trouble: str | None = None
         """Reason why the judge failed at every text of the last request."""
         self._writer = records_adapter(metric.name)
-        self._seconds = 0.0
+        self._seconds_per_text = 0.0
         self.registry = registry = CollectorRegistry()
         self._texts = Counter("posh_texts", "Texts by outcome: scored, or the kind of failure",
                               ["outcome"], registry=registry)  # fmt: skip
@@ -279,18 +283,20 @@ class Service:
 
     async def score(self, body: ScoreRequest, request: Request) -> Response:
         """Score rows, in order. A row that cannot be scored has nulls and a `failure`."""
-        names = fields_of(self.metric.metric)
-        columns = [[_cell(name, getattr(row, name)) for row in body.rows] for name in names]
-        scores = await self._scores(self.metric.submit(*columns), request)
-        if not body.elements and hasattr(scores[0] if scores else None, "elements"):
+        names = list_row_fields(self.metric.metric)
+        columns = []
+        for name in names:
+            columns.append([_decode_field(name, getattr(row, name)) for row in body.rows])
+        scores = await self._wait_for_scores(self.metric.submit(*columns), request)
+        if scores and not body.elements and hasattr(scores[0], "elements"):
             scores = [replace(each, elements=()) for each in scores]
         records = self._writer.dump_python(scores, mode="json")
-        return _json({"signature": self.metric.signature, "scores": records})
+        return _encode_json({"signature": self.metric.signature, "scores": records})
 
     async def openrlhf(self, body: OpenRlhfRequest, request: Request) -> Response:
         """Reward queries as OpenRLHF's trainer sends them (`--reward.remote_url`)."""
-        if not len(body.query) == len(body.prompts) == len(body.labels):
-            sizes = [len(each) for each in (body.query, body.prompts, body.labels)]
+        sizes = [len(body.query), len(body.prompts), len(body.labels)]
+        if len(set(sizes)) > 1:
             why = "query, prompts and labels differ in length: send one of each per completion"
             raise RequestError("invalid", why, field="query, prompts, labels", value=sizes)
         completions = list(map(completion_of, body.query, body.prompts))
@@ -299,21 +305,25 @@ class Service:
                 why = "no reward: the query lacks its prompt's last line"
                 raise RequestError("not_scored", why, field=f"query.{number}", value=query)
         fields = ("query.{}", "labels.{}")
-        rewards, logs = await self._rewards(completions, body.labels, fields, request)
-        return _json({"rewards": rewards, "scores": rewards, "extra_logs": logs})
+        rewards, logs = await self._reward_completions(completions, body.labels, fields, request)
+        return _encode_json({"rewards": rewards, "scores": rewards, "extra_logs": logs})
 
     async def slime(self, body: SlimeRequest, request: Request) -> Response:
         """Reward a sample as slime's `remote_rm` sends it (`--reward-key reward`)."""
         fields = ("response", "label")
-        rewards, logs = await self._rewards([body.response], [body.label], fields, request)
-        return _json({"reward": rewards[0], **{name: each[0] for name, each in logs.items()}})
+        texts, references = [body.response], [body.label]
+        [reward], logs = await self._reward_completions(texts, references, fields, request)
+        figures = {name: values[0] for name, values in logs.items()}
+        return _encode_json({"reward": reward, **figures})
 
     async def metric_info(self) -> MetricInfo:
         """Return name, signature, and the fields that a row needs."""
         metric = self.metric
-        preset, weights = (getattr(metric, name, None) for name in ("preset", "weights"))
+        preset, weights = getattr(metric, "preset", None), getattr(metric, "weights", None)
         weights = asdict(weights) if isinstance(weights, Weights) else None
-        return MetricInfo(metric.name, metric.signature, fields_of(metric.metric), preset, weights)
+        return MetricInfo(
+            metric.name, metric.signature, list_row_fields(metric.metric), preset, weights
+        )
 
     async def health(self) -> dict[str, str | int]:
         """Return status 503 if the judge failed at every text of the last request."""
@@ -324,7 +334,7 @@ class Service:
     async def metrics(self) -> Response:
         return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
-    async def _rewards(
+    async def _reward_completions(
         self,
         completions: Sequence[object],
         references: Sequence[object],
@@ -335,29 +345,36 @@ class Service:
         assert self.reward is not None
         column = self.reward.reference_column
         batch = self.reward.batch(completions, {column: references})
-        scores = await self._scores(self.metric.submit(*batch), request)
+        scores = await self._wait_for_scores(self.metric.submit(*batch), request)
         [rewards] = self.reward.rewards_of(scores).values()
-        failures = [each.failure for each in scores]
-        at, failure = next(((i, each) for i, each in enumerate(failures) if each), (0, None))
-        if failure is not None:
-            logger.warning("a completion could not be judged: %s", failure)
-            if self._fallback is None:
-                bad_reference = not isinstance(references[at], str)
-                raise RequestError(
-                    "judge" if failure.is_transient else "not_scored",
-                    f"no reward: {failure}",
-                    field=fields[bad_reference].format(at),
-                    value=references[at] if bad_reference else completions[at],
-                )
+        for number, score in enumerate(scores):
+            if score.failure is not None:
+                texts = (completions[number], references[number])
+                self._report_failure(score.failure, number, texts, fields)
+                break
         figures = figure_columns(self.reward.metric, scores)
         figures["failed"] = [reward is None for reward in rewards]
-        logs = {
-            name: [math.nan if value is None else float(value) for value in values]
-            for name, values in figures.items()
-        }
+        logs = {}
+        for name, values in figures.items():
+            logs[name] = [math.nan if value is None else float(value) for value in values]
         return [self._fallback if each is None else each for each in rewards], logs  # type: ignore[misc]
 
-    async def _scores(self, futures: Sequence[Future[Any]], request: Request) -> list[Any]:
+    def _report_failure(
+        self, failure: Failure, number: int, texts: tuple[object, object], fields: tuple[str, str]
+    ) -> None:
+        """Log that a completion has no score; refuse its request unless there is a fallback."""
+        logger.warning("a completion could not be judged: %s", failure)
+        if self._fallback is not None:
+            return
+        faulty = int(not isinstance(texts[1], str))  # the reference if it is no text
+        raise RequestError(
+            "judge" if failure.is_transient else "not_scored",
+            f"no reward: {failure}",
+            field=fields[faulty].format(number),
+            value=texts[faulty],
+        )
+
+    async def _wait_for_scores(self, futures: Sequence[Future[Any]], request: Request) -> list[Any]:
         """Wait for scores; if the client leaves, drop those not started."""
         scores: asyncio.Future[list[Any]] = asyncio.gather(*map(asyncio.wrap_future, futures))
         # After the body, the only message left is the disconnect.
@@ -380,46 +397,50 @@ class Service:
 
     def _observe_batch(self, size: int, seconds: float) -> None:
         self._batches.observe(size)
-        self._seconds = 0.8 * self._seconds + 0.2 * seconds / size  # per text, smoothed
+        kept = (1 - PACE_SMOOTHING) * self._seconds_per_text
+        self._seconds_per_text = kept + PACE_SMOOTHING * seconds / size
 
-    async def refuse(self, request: Request, error: Exception) -> Response:
+    async def answer_error(self, request: Request, error: Exception) -> Response:
         why = str(error)
         if isinstance(error, RequestError):
-            return refusal(error.code, why, error.field, error.value)
+            return make_refusal(error.code, why, error.field, error.value)
         if isinstance(error, ClientDisconnect):
             return Response(status_code=499)
         if isinstance(error, BusyError):
             # Time to process what is waiting, at the current pace.
-            wait = math.ceil(self._seconds * len(self.metric.window))
-            return refusal("busy", why, "rows", after=min(max(wait, 1), LONGEST_PAUSE))
+            wait = math.ceil(self._seconds_per_text * len(self.metric.window))
+            return make_refusal("busy", why, "rows", after=min(max(wait, 1), MAX_RETRY_SECONDS))
         if isinstance(error, JudgeError):
             self.trouble = why
-            return refusal("judge", why)
+            return make_refusal("judge", why)
         if isinstance(error, InputError):
-            return refusal("invalid", why, "body")
+            return make_refusal("invalid", why, "body")
         if isinstance(error, RequestValidationError):
-            return _invalid_body(error.errors()[0], request)
+            return _refuse_body(error.errors()[0], request)
         if isinstance(error, HTTPException) and error.status_code in HTTP_CODES:
             code, field = HTTP_CODES[error.status_code]
             value = {"path": request.url.path, "method": request.method}.get(field)
-            return refusal(code, error.detail, field, value)
+            return make_refusal(code, error.detail, field, value)
         logger.error("a request at %s failed", request.url.path, exc_info=error)
-        return refusal("internal", why if isinstance(error, PoshError) else type(error).__name__)
+        if not isinstance(error, PoshError):
+            why = type(error).__name__
+        return make_refusal("internal", why)
 
 
-def _json(content: object) -> Response:
+def _encode_json(content: object) -> Response:
     """Encode JSON in ASCII; NaN stays, which trainers read as a missing figure."""
     return Response(json.dumps(content), media_type="application/json")
 
 
-def _cell(name: str, value: object) -> object:
+def _decode_field(name: str, value: object) -> object:
     """Convert a field to what the metric takes: an image to bytes, never to a path."""
     if name != "image" or value is None:
         return value
     if not isinstance(value, str):
         return Failure("text", "the image is not a base64 string")
-    data = value.partition(",")[2] if value.startswith("data:") else value
+    if value.startswith("data:"):
+        value = value.partition(",")[2]
     try:
-        return b64decode(data, validate=True)
+        return b64decode(value, validate=True)
     except ValueError:
         return Failure("text", "the image is not base64")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from importlib.util import find_spec
 from inspect import Parameter, signature
+from itertools import chain
 from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError, MissingDependencyError
@@ -25,9 +25,9 @@ from posh_reward.types import Failure, Scores, Usage
 
 logger = logging.getLogger(__name__)
 
-KEY = "POSH_REWARD_KEY"
+SERVER_KEY_VARIABLE = "POSH_REWARD_KEY"
 """Environment variable with the key, for server and client."""
-FIELDS = {
+FIELDS_BY_ARGUMENT = {
     "generations": "generation",
     "texts": "generation",
     "references": "reference",
@@ -37,13 +37,17 @@ FIELDS = {
 """Arguments of a metric's ``score`` -> fields of a row."""
 
 
-def fields_of(metric: Any) -> tuple[str, ...]:
+def list_row_fields(metric: Any) -> tuple[str, ...]:
     """Return the fields of a row that a metric scores, in the order of its arguments."""
-    arguments = signature(metric.score).parameters.values()
-    positional = [each for each in arguments if each.kind is not Parameter.KEYWORD_ONLY]
-    names = (FIELDS[each.name] for each in positional if each.name in FIELDS)
     looks = getattr(metric, "wants_images", True)  # POSH looks only with a witness
-    return tuple(name for name in names if name != "image" or looks)
+    names = []
+    for argument in signature(metric.score).parameters.values():
+        name = FIELDS_BY_ARGUMENT.get(argument.name)
+        if name is None or argument.kind is Parameter.KEYWORD_ONLY:
+            continue
+        if looks or name != "image":
+            names.append(name)
+    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +63,14 @@ class MetricInfo:
 
 T = TypeVar("T")
 
-LONGEST_BODY = 16_000_000  # bytes of a request's images in base64, unless one alone is larger
-LONGEST_PAUSE = 15.0  # seconds between two tries
+MAX_IMAGE_BYTES_PER_REQUEST = 16_000_000  # in base64, unless one image alone is larger
+FIRST_PAUSE_SECONDS = 0.2  # before the second try; later pauses double
+MAX_PAUSE_SECONDS = 15.0  # between two tries
 QUIET_SECONDS = 3.0  # without a server before the wait is logged
-FIRST_SECONDS = 60.0
+FIRST_ANSWER_SECONDS = 60.0
 """Patience with an address at which nobody has answered yet and nobody listens: it may be wrong. A
 server listens before it loads its judge, so this has to last only for the start of a process."""
-REMEDY = "is it started (posh-reward serve), and the address right?"
+UNREACHED_HINT = "is it started (posh-reward serve), and the address right?"
 
 
 class RemoteMetric:
@@ -98,7 +103,7 @@ class RemoteMetric:
         connections: int = 4,
         timeout: float = 600.0,
         patience: float = 600.0,
-        key_env: str | None = KEY,
+        key_env: str | None = SERVER_KEY_VARIABLE,
     ) -> None:
         check_sizes(batch=batch, connections=connections)
         if find_spec("httpx") is None:
@@ -119,7 +124,7 @@ class RemoteMetric:
         if self._info is None:
             url = f"{self.url}/metric"
             try:
-                [reply] = self._run(lambda client: [self._describe(client, url)])
+                [reply] = self._run_requests(lambda client: [self._fetch_description(client, url)])
                 if isinstance(reply, Failure):
                     raise JudgeError(str(reply))
                 self._info = MetricInfo(**reply)
@@ -127,7 +132,7 @@ class RemoteMetric:
                 raise JudgeError(f"{url} does not describe a metric: {error}") from None
             except server_http.ExchangeError as error:
                 hint = f": is the key in {self._key_env}?" if error.status == 401 else ""
-                raise JudgeError(f"no metric at {self._reason(error)[1]}{hint}") from None
+                raise JudgeError(f"no metric at {self._explain_refusal(error)[1]}{hint}") from None
         return self._info
 
     @property
@@ -158,20 +163,23 @@ class RemoteMetric:
         if len(values) < len(columns) + len(by_field) or not {*values} <= {*info.fields}:
             raise InputError(f"the served metric takes {', '.join(info.fields)}, each once")
         texts = {name: each for name, each in values.items() if name != "image"}
-        values |= dict(zip(texts, as_lists(**texts) if texts else (), strict=True))
+        if texts:
+            values |= dict(zip(texts, as_lists(**texts), strict=True))
         check_lengths(**values)
-        rows = [
-            {name: _cell(name, value) for name, value in zip(values, row, strict=True)}
-            for row in zip(*values.values(), strict=True)
-        ]
+        rows = []
+        for row in zip(*values.values(), strict=True):
+            cells = zip(values, row, strict=True)
+            rows.append({name: _encode_field(name, value) for name, value in cells})
         begun = time.perf_counter()
-        chunks = list(_chunks(rows, self._batch))
+        chunks = list(_split_rows(rows, self._batch))
         limit = asyncio.Semaphore(self._connections)
-        parts = self._run(lambda client: [self._scores(client, limit, each) for each in chunks])
+        parts = self._run_requests(
+            lambda client: [self._score_rows(client, limit, each) for each in chunks]
+        )
         self.usage += Usage(requests=len(rows), seconds=time.perf_counter() - begun)
-        return [score for part in parts for score in part]
+        return list(chain.from_iterable(parts))
 
-    def _run(
+    def _run_requests(
         self, work: Callable[[server_http.ServerClient], list[Coroutine[Any, Any, T]]]
     ) -> list[T]:
         """Run coroutines that share a client; return their results in order."""
@@ -183,7 +191,7 @@ class RemoteMetric:
 
         return server_http.run_apart(main)
 
-    async def _describe(
+    async def _fetch_description(
         self, client: server_http.ServerClient, url: str
     ) -> dict[str, Any] | Failure:
         """Get the description of the server's metric; after some seconds, say what is waited for.
@@ -192,32 +200,34 @@ class RemoteMetric:
         """
         quiet = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._say_waiting)
         try:
-            return await self._patiently(lambda: client.get(url, self._timeout))
+            return await self._request(lambda: client.get(url, self._timeout))
         finally:
             quiet.cancel()
 
-    async def _scores(
+    async def _score_rows(
         self, client: server_http.ServerClient, limit: asyncio.Semaphore, rows: list[dict[str, Any]]
     ) -> list[Any]:
         """Score some rows; halve them if the request or the reply is too large."""
         body = {"rows": rows, "elements": True}
         try:
             async with limit:
-                reply = await self._patiently(lambda: client.post(f"{self.url}/score", body))
+                reply = await self._request(lambda: client.post(f"{self.url}/score", body))
         except server_http.ExchangeError as error:
             if error.status != 413 and error.reason != server_http.REPLY_TOO_LONG:
-                code, why = self._reason(error)
-                raise (InputError(why) if code == "invalid" else JudgeError(why)) from None
+                code, why = self._explain_refusal(error)
+                if code == "invalid":
+                    raise InputError(why) from None
+                raise JudgeError(why) from None
             if len(rows) > 1:
                 middle = len(rows) // 2
-                first = await self._scores(client, limit, rows[:middle])
-                return first + await self._scores(client, limit, rows[middle:])
+                first = await self._score_rows(client, limit, rows[:middle])
+                return first + await self._score_rows(client, limit, rows[middle:])
             reply = Failure("text", f"the request or its reply is too large for {self.url}")
         if isinstance(reply, Failure):
-            return [self._failed(reply) for _ in rows]
-        return self._records(reply, rows)
+            return [self._make_failed(reply) for _ in rows]
+        return self._read_records(reply, rows)
 
-    def _records(self, reply: dict[str, Any], rows: list[dict[str, Any]]) -> list[Any]:
+    def _read_records(self, reply: dict[str, Any], rows: list[dict[str, Any]]) -> list[Any]:
         """Read the scores in a reply, one for each row."""
         if reply.get("signature") != self.signature:
             raise JudgeError(f"{self.url} now runs a different metric: {reply.get('signature')}")
@@ -229,12 +239,12 @@ class RemoteMetric:
         except (KeyError, TypeError, ValueError):
             raise JudgeError(f"{self.url} did not return a score for each text") from None
 
-    async def _patiently(
+    async def _request(
         self, exchange: Callable[[], Coroutine[Any, Any, dict[str, Any]]]
     ) -> dict[str, Any] | Failure:
         """Repeat a request until there is a reply, or a failure when patience runs out."""
         began = time.monotonic()
-        pause = 0.2
+        pause = FIRST_PAUSE_SECONDS
         while True:
             try:
                 reply = await exchange()
@@ -243,64 +253,76 @@ class RemoteMetric:
                 wait = max(pause * random.uniform(0.5, 1), error.after * random.uniform(1, 1.25))
                 waited = time.monotonic() - began + wait
                 away = error.reason == server_http.UNREACHABLE
-                first = away and self._info is None
-                if waited > min(self._patience, FIRST_SECONDS if first else math.inf):
-                    reason = self._reason(error)[1]
-                    return Failure("engine", f"{reason}; {REMEDY}" if first else reason)
+                never_reached = away and self._info is None
+                patience = self._patience
+                if never_reached:
+                    patience = min(patience, FIRST_ANSWER_SECONDS)
+                if waited > patience:
+                    reason = self._explain_refusal(error)[1]
+                    if never_reached:
+                        reason = f"{reason}; {UNREACHED_HINT}"
+                    return Failure("engine", reason)
                 if away and waited > QUIET_SECONDS:
                     self._say_waiting()
             else:
                 self._waiting = False
                 return reply
             await asyncio.sleep(wait)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
     def _say_waiting(self) -> None:
         """Log once, until the next reply, that a server is waited for."""
         if not self._waiting:
             self._waiting = True
-            logger.warning("waiting for the metric's server at %s: %s", self.url, REMEDY)
+            logger.warning("waiting for the metric's server at %s: %s", self.url, UNREACHED_HINT)
 
-    def _reason(self, error: server_http.ExchangeError) -> tuple[str, str]:
+    def _explain_refusal(self, error: server_http.ExchangeError) -> tuple[str, str]:
         """Return code and reason of a refusal; without a code unless our server sent it."""
         try:
             body = json.loads(error.body)
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict) or error.status in (401, 403):  # the body may contain the key
-            return "", f"{self.url}: {error.reason if error.kind == 'engine' else error}"
+            why = error.reason if error.kind == "engine" else str(error)
+            return "", f"{self.url}: {why}"
         key = server_http.read_key(self._key_env)
         code, why, field, value, remedy = (
             server_http.clean_message(str(body.get(name) or ""), key)
             for name in ("code", "error", "field", "value", "remedy")
         )
-        place = f" ({field}{value and f': {value}'})" if field else ""
+        place = ""
+        if field:
+            place = f" ({field}: {value})" if value else f" ({field})"
         return code, f"{self.url}: {error.reason}: {why}{place}. {remedy}"
 
-    def _failed(self, why: Failure) -> Any:
+    def _make_failed(self, why: Failure) -> Any:
         record = record_class(self.name)
         needed = [e.name for e in fields(record) if MISSING is e.default is e.default_factory]
         return record(**dict.fromkeys(needed) | {"signature": self.signature, "failure": why})
 
 
-def _cell(name: str, value: object) -> object:
+def _encode_field(name: str, value: object) -> object:
     """Convert a value for JSON; a non-text stays one, so that the server gives the reason."""
     if name == "image":
         prompt_image = load_prompt_image(value)
-        return None if isinstance(prompt_image, Failure) else png_base64(prompt_image.image)
+        if isinstance(prompt_image, Failure):
+            return None
+        return png_base64(prompt_image.image)
     texts = read_texts(value)
     if not isinstance(texts, Failure):
         return texts[0] if len(texts) == 1 else list(texts)
-    return value if value is None or isinstance(value, str | int | float) else {}
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return {}
 
 
-def _chunks(rows: list[dict[str, Any]], batch: int) -> Iterator[list[dict[str, Any]]]:
-    """Split rows into requests of at most ``batch`` rows and ``LONGEST_BODY`` bytes of images."""
+def _split_rows(rows: list[dict[str, Any]], batch: int) -> Iterator[list[dict[str, Any]]]:
+    """Split rows into requests of at most ``batch`` rows and ``MAX_IMAGE_BYTES_PER_REQUEST``."""
     chunk: list[dict[str, Any]] = []
     size = 0
     for row in rows:
         length = len(row.get("image") or "")
-        if chunk and (len(chunk) == batch or size + length > LONGEST_BODY):
+        if chunk and (len(chunk) == batch or size + length > MAX_IMAGE_BYTES_PER_REQUEST):
             yield chunk
             chunk, size = [], 0
         chunk.append(row)
@@ -323,8 +345,10 @@ class RemotePosh(RemoteMetric):
         return aggregate.weights_of(self.info.weights or {})
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        seen = aggregate.witness_figures(scores) if self.wants_images else {}
-        return aggregate.figures(scores) | seen
+        figures = aggregate.figures(scores)
+        if self.wants_images:
+            figures |= aggregate.witness_figures(scores)
+        return figures
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
         return aggregate.columns(scores)

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
+DOCUMENTATION_ADDRESSES = {4: "192.0.2.1", 6: "2001:db8::1"}
 """Version of IP -> an address of documentation, which nothing is sent to."""
 
 
@@ -33,7 +33,9 @@ class OwnHosts:
         self._app, self._remedy = app, remedy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        name = Headers(scope=scope).get("host", "") if scope["type"] == "http" else ""
+        name = ""
+        if scope["type"] == "http":
+            name = Headers(scope=scope).get("host", "")
         if not name or self._is_own(name):
             await self._app(scope, receive, send)
         else:
@@ -50,18 +52,21 @@ class OwnHosts:
         return False
 
 
-def address_of(host: str, port: int) -> str:
+def format_address(host: str, port: int) -> str:
     """Return the address for others of a server that listens at ``host``."""
     with suppress(ValueError):  # a name is no address
         address = ip_address(host)
         if address.is_unspecified:  # which stands for all of this machine's
-            host = _outward(address.version) or socket.gethostname()
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            host = _find_outward_address(address.version) or socket.gethostname()
+    if ":" in host:  # IPv6
+        host = f"[{host}]"
+    return f"http://{host}:{port}"
 
 
-def _outward(version: int) -> str | None:
+def _find_outward_address(version: int) -> str | None:
     """Return this machine's address on the way to others, if it has one, best of a version."""
-    for elsewhere in dict.fromkeys((ELSEWHERE[version], *ELSEWHERE.values())):
+    first = DOCUMENTATION_ADDRESSES[version]
+    for elsewhere in dict.fromkeys((first, *DOCUMENTATION_ADDRESSES.values())):
         kind = socket.AF_INET6 if ":" in elsewhere else socket.AF_INET
         with suppress(OSError), socket.socket(kind, socket.SOCK_DGRAM) as probe:
             probe.connect((elsewhere, 9))  # sends nothing

@@ -58,12 +58,12 @@ class BatchWindow(Generic[Item, Result]):
             raise InputError(f"milliseconds is {milliseconds}: use 0 to 59,999, such as 5")
         self.milliseconds, self.batch, self.capacity = milliseconds, batch, capacity
         self._work = work
-        self._begin()
+        self._start_worker()
 
     observer: Callable[[int, float], None] | None = None
     """Called with the size and the seconds of each call of ``work``."""
 
-    def _begin(self) -> None:
+    def _start_worker(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Item, Future[Result]]] = deque()
@@ -79,12 +79,12 @@ class BatchWindow(Generic[Item, Result]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._begin()
+        self._start_worker()
 
     def submit(self, items: Sequence[Item]) -> list[Future[Result]]:
         """Queue all ``items`` or none; return their futures."""
         if self._process != os.getpid():  # a forked process lacks the thread
-            self._begin()
+            self._start_worker()
         if len(items) > self.capacity:
             raise InputError(f"{len(items)} items at once: submit {self.capacity} at most")
         futures: list[Future[Result]] = [Future() for _ in items]
@@ -93,7 +93,7 @@ class BatchWindow(Generic[Item, Result]):
             if len(self._waiting) + len(items) > self.capacity:
                 raise BusyError(f"{len(self._waiting)} items are waiting: try again later")
             if items and not self._at_work:
-                self._worker.submit(self._drain)
+                self._worker.submit(self._process_waiting)
                 self._at_work = True
             self._waiting.extend(zip(items, futures, strict=True))
         return futures
@@ -105,8 +105,8 @@ class BatchWindow(Generic[Item, Result]):
                 [future] = self.submit([item])
                 break
             except BusyError:
-                time.sleep(self._pause)
-        return results_of([future])[0]
+                time.sleep(self._retry_seconds)
+        return wait_for_results([future])[0]
 
     async def call_async(self, item: Item) -> Result:
         """Return the result of one item, without blocking the event loop."""
@@ -115,15 +115,15 @@ class BatchWindow(Generic[Item, Result]):
                 [future] = self.submit([item])
                 break
             except BusyError:
-                await asyncio.sleep(self._pause)
+                await asyncio.sleep(self._retry_seconds)
         return await asyncio.wrap_future(future)
 
     @property
-    def _pause(self) -> float:
+    def _retry_seconds(self) -> float:
         """Seconds between two attempts to enter a full queue."""
         return max(self.milliseconds, 1.0) / 1000
 
-    def _drain(self) -> None:
+    def _process_waiting(self) -> None:
         while True:
             # Within this time, callers that got the last batch's results send their next items.
             if len(self._waiting) < self.batch:
@@ -135,9 +135,9 @@ class BatchWindow(Generic[Item, Result]):
                     return
                 batch = [self._waiting.popleft() for _ in range(size)]
             # From here on an item can no longer be cancelled; skip those that were.
-            self._settle([pair for pair in batch if pair[1].set_running_or_notify_cancel()])
+            self._complete([pair for pair in batch if pair[1].set_running_or_notify_cancel()])
 
-    def _settle(self, batch: Sequence[tuple[Item, Future[Result]]]) -> None:
+    def _complete(self, batch: Sequence[tuple[Item, Future[Result]]]) -> None:
         """Set the result or the error of each item of a batch."""
         if not batch:
             return
@@ -153,8 +153,8 @@ class BatchWindow(Generic[Item, Result]):
                     future.set_exception(error)
             else:
                 middle = len(batch) // 2
-                self._settle(batch[:middle])
-                self._settle(batch[middle:])
+                self._complete(batch[:middle])
+                self._complete(batch[middle:])
             return
         if self.observer is not None:
             self.observer(len(batch), time.perf_counter() - begun)
@@ -162,7 +162,7 @@ class BatchWindow(Generic[Item, Result]):
             future.set_result(result)
 
 
-def results_of(futures: Sequence[Future[Result]]) -> list[Result]:
+def wait_for_results(futures: Sequence[Future[Result]]) -> list[Result]:
     """Wait for results, in order; after an error cancel the rest."""
     try:
         return [future.result() for future in futures]
@@ -196,16 +196,21 @@ class BatchedMetric:
         return getattr(self.metric, name)
 
     def score(self, *arguments: Any, **options: Any) -> list[Any]:
-        return results_of(self.submit(*arguments, **options))
+        return wait_for_results(self.submit(*arguments, **options))
 
     def submit(self, *arguments: Any, **options: Any) -> list[Future[Any]]:
         """Queue a call of ``score``; return its scores as futures."""
         values: dict[int | str, Any] = dict(enumerate(arguments))
         values.update(options.items())
-        lists = {name: each for name, each in values.items() if isinstance(each, list | tuple)}
+        lists: dict[int | str, Any] = {}
+        constants: list[tuple[int | str, Any]] = []
+        for name, each in values.items():
+            if isinstance(each, list | tuple):
+                lists[name] = each
+            else:
+                constants.append((name, each))
         check_lengths(**{f"values of argument {name}": each for name, each in lists.items()})
-        constants = tuple((name, each) for name, each in values.items() if name not in lists)
-        call = (tuple(lists), constants)
+        call = (tuple(lists), tuple(constants))
         return self.window.submit([(call, row) for row in zip(*lists.values(), strict=True)])
 
     def _score_rows(self, rows: list[tuple[_Call, tuple[Any, ...]]]) -> list[Any]:
@@ -217,9 +222,9 @@ class BatchedMetric:
         for (names, constants), here in places.items():
             columns = zip(*(rows[place][1] for place in here), strict=True)
             values = dict(constants) | dict(zip(names, map(list, columns), strict=True))
-            positions = sorted(name for name in values if isinstance(name, int))
             options = {name: each for name, each in values.items() if isinstance(name, str)}
-            scores = self.metric.score(*(values[position] for position in positions), **options)
+            arguments = [values[position] for position in range(len(values) - len(options))]
+            scores = self.metric.score(*arguments, **options)
             for place, score in zip(here, scores, strict=True):
                 results[place] = score
         return results

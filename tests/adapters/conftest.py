@@ -7,4 +7,4 @@ from posh_reward.adapters import completion_results
 
 @pytest.fixture(autouse=True)
 def short_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completion_results, "PAUSE", 0.01)
+    monkeypatch.setattr(completion_results, "RETRY_PAUSE_SECONDS", 0.01)

@@ -33,8 +33,8 @@ from posh_reward.audit.variants import (
     shared_reader,
     split_into_clauses,
 )
-from posh_reward.cli import INTERRUPTED, JUDGE, OK, UNUSABLE, main
-from posh_reward.cli.audit_commands import FOUND
+from posh_reward.cli import EXIT_INTERRUPTED, EXIT_JUDGE_FAILED, EXIT_OK, EXIT_UNUSABLE, main
+from posh_reward.cli.audit_commands import EXIT_FOUND
 from posh_reward.datasets.scenes import caption as wording
 from posh_reward.reward.shaping import Objective, Shaping
 from posh_reward.tables.tables import Journal
@@ -101,7 +101,7 @@ def server() -> Iterator[None]:
     ],
 )
 def test_the_known_faults_of_rewards_are_found(data: str, reward: str, capsys: Capture) -> None:
-    assert audit(data, reward) == FOUND
+    assert audit(data, reward) == EXIT_FOUND
     report = capsys.readouterr().out
     assert report.startswith("FOUND: ")
     assert found(report) >= FAULTS[reward]
@@ -112,7 +112,7 @@ def test_the_known_faults_of_rewards_are_found(data: str, reward: str, capsys: C
 @slow
 def test_nothing_is_found_in_a_reward_that_is_right(data: str, capsys: Capture) -> None:
     """The oracle of drawn scenes pays for what is drawn, and charges what is not."""
-    assert audit(data, "oracle", "--rows", "12", "--budget", "8") == OK
+    assert audit(data, "oracle", "--rows", "12", "--budget", "8") == EXIT_OK
     report = capsys.readouterr().out
     assert report.startswith("nothing found: 0 of ")
     assert found(report) == set()
@@ -136,8 +136,8 @@ def test_a_broken_off_audit_pays_for_nothing_twice(
     monkeypatch.setattr(f"{__name__}.calls", calls := list[int]())
     monkeypatch.setattr(f"{__name__}.broken_off", 5)
     searching = ("--budget", "8", "--rows", "6")
-    assert audit(data, f"{__name__}:counted", *searching) == INTERRUPTED
-    assert audit(data, f"{__name__}:counted", *searching) == FOUND
+    assert audit(data, f"{__name__}:counted", *searching) == EXIT_INTERRUPTED
+    assert audit(data, f"{__name__}:counted", *searching) == EXIT_FOUND
     resumed = capsys.readouterr()
     assert re.search(r"texts left, and 192 in climbs, .* minutes", resumed.err), "an estimate"
     paid = sum(calls) - calls[4]
@@ -145,7 +145,7 @@ def test_a_broken_off_audit_pays_for_nothing_twice(
     folder.rename(folder.with_name("resumed"))
     calls.clear()
     monkeypatch.setattr(f"{__name__}.broken_off", 0)
-    assert audit(data, f"{__name__}:counted", *searching) == FOUND
+    assert audit(data, f"{__name__}:counted", *searching) == EXIT_FOUND
     assert capsys.readouterr().out == resumed.out
     assert sum(calls) == paid
 
@@ -165,12 +165,12 @@ def needy(completions: Sequence[str], colour: Sequence[str], **_: Any) -> list[f
 @pytest.mark.parametrize(
     ("reward", "status", "message"),
     [
-        (f"{__name__}:wordy", UNUSABLE, "the reward wordy returned 1 rewards for"),
-        (f"{__name__}:needy", UNUSABLE, "the reward needy failed with TypeError"),
-        (f"{__name__}:mute", JUDGE, "no row has a reward"),
-        (f"{__name__}:nobody", UNUSABLE, "cannot be imported (AttributeError"),
-        ("no_such_module:reward", UNUSABLE, "cannot be imported (ModuleNotFoundError"),
-        (f"{__name__}:__name__", UNUSABLE, "name a function"),
+        (f"{__name__}:wordy", EXIT_UNUSABLE, "the reward wordy returned 1 rewards for"),
+        (f"{__name__}:needy", EXIT_UNUSABLE, "the reward needy failed with TypeError"),
+        (f"{__name__}:mute", EXIT_JUDGE_FAILED, "no row has a reward"),
+        (f"{__name__}:nobody", EXIT_UNUSABLE, "cannot be imported (AttributeError"),
+        ("no_such_module:reward", EXIT_UNUSABLE, "cannot be imported (ModuleNotFoundError"),
+        (f"{__name__}:__name__", EXIT_UNUSABLE, "name a function"),
     ],
 )
 def test_an_unusable_reward_is_named(
@@ -261,12 +261,12 @@ def test_settings_name_the_column(tmp_path: Path, capsys: Capture) -> None:
     data.write_text("\n".join(map(json.dumps, rows)))
     posh.write_text("reference_column: caption\nshaping: {objective: separate}")
     few = ["--rows", "3"]
-    assert audit(str(data), str(posh), *few) == OK, "three rows settle nothing"
+    assert audit(str(data), str(posh), *few) == EXIT_OK, "three rows settle nothing"
     assert "| the true text | 0.9" in capsys.readouterr().out
-    assert audit(str(data), str(posh), "--rows", "12") == UNUSABLE
+    assert audit(str(data), str(posh), "--rows", "12") == EXIT_UNUSABLE
     assert "has 5 rows: use 7 at least" in capsys.readouterr().err
     data.write_text('{"reference": "A dog."}')
-    assert audit(str(data), str(posh)) == UNUSABLE
+    assert audit(str(data), str(posh)) == EXIT_UNUSABLE
     assert "has a text in the column caption" in capsys.readouterr().err
 
 
@@ -278,10 +278,10 @@ def test_a_metric_that_looks_at_length_is_found_out(tmp_path: Path, capsys: Capt
     theirs.write_text("mine")
     flags = ["attack", "scenes:heldout=16", "-o", str(tmp_path / "audit"), "--rows", "7",
              "--reward", "tests.audit.rewards:harmonic", "--budget", "0"]  # fmt: skip
-    assert main(flags) == UNUSABLE
+    assert main(flags) == EXIT_UNUSABLE
     assert theirs.read_text() == "mine", "no audit wrote it"
     theirs.unlink()
-    assert main(flags) == FOUND
+    assert main(flags) == EXIT_FOUND
     assert found(capsys.readouterr().out) >= {"every verb negated", "verbs random", "guesses"}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.cli import OK, UNUSABLE, main
+from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE, main
 from tests.cli.running import run, write_rows
 from tests.stores import rows_by_kind
 from tests.study.agreement.judgment_rows import caparena_rows, docent_rows
@@ -36,12 +36,12 @@ def test_docent_with_everything_to_compare(
     source = write_rows(tmp_path / "docent.jsonl", rows)
     arguments = ("agreement", "docent", source, *QUICK, "--column", "mine", "--scores",
                  f"file={scores}", "--baseline", "length,cider")  # fmt: skip
-    assert run(*arguments) == OK
+    assert run(*arguments) == EXIT_OK
     said = capsys.readouterr().out
     for words in ("docent.jsonl: 8 pairs of 4 images", "minus POSH", "CIDEr: not measured",
                   "POSH (paper, Table 3)", "0.599", "Higher is better"):  # fmt: skip
         assert words in said
-    assert run(*arguments, "--json", "-", "--store", tmp_path / "kept.sqlite") == OK
+    assert run(*arguments, "--json", "-", "--store", tmp_path / "kept.sqlite") == EXIT_OK
     found = found_json(capsys)
     names = [metric["name"] for metric in found["metrics"]]
     assert names == ["POSH", "file", "length", "mine", "CIDEr"]
@@ -56,7 +56,7 @@ def test_caparena_from_a_list_in_json(tmp_path: Path, capsys: pytest.CaptureFixt
     source = tmp_path / "caparena_annots_eval.json"
     source.write_text(json.dumps(caparena_rows(30)))
     arguments = ("--no-posh", "--baseline", "length", "--paper", "6", *QUICK)
-    assert run("agreement", "caparena", source, *arguments) == OK
+    assert run("agreement", "caparena", source, *arguments) == EXIT_OK
     said = capsys.readouterr().out
     assert "LLaVa Critic (paper, Table 6)" in said
     assert "acc in people" in said
@@ -68,7 +68,7 @@ def test_spans_with_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]
               "omissions": []}]  # fmt: skip
     encoder = ("--random", "--encoder", "tests.study.agreement.test_baselines:letters")
     source = write_rows(tmp_path / "spans.jsonl", spans)
-    assert run("agreement", "spans", source, *encoder, *QUICK) == OK
+    assert run("agreement", "spans", source, *encoder, *QUICK) == EXIT_OK
     said = capsys.readouterr().out
     for name in ("POSH", "random", "4GramEmbed", "SGEmbed", "held out", "POSH (paper, Table 2)"):
         assert name in said
@@ -93,7 +93,7 @@ def test_what_cannot_be_used_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
 ) -> None:
     source = write_rows(tmp_path / "in.jsonl", [{"a": 1}])
-    assert run("agreement", *(each.format(source) for each in arguments), *QUICK) == UNUSABLE
+    assert run("agreement", *(each.format(source) for each in arguments), *QUICK) == EXIT_UNUSABLE
     assert why in capsys.readouterr().err
 
 
@@ -116,16 +116,16 @@ def test_harmonic_eval_and_figures_of_each_task(
     of_ratings = ("agreement", "ratings", write_rows(tmp_path / "r.jsonl", table), *QUICK,
                   "--no-posh", "--harmonic-judge", seeing, "--criteria",
                   "correctness,completeness", "--gamma", "1", "--json", "-")  # fmt: skip
-    assert without_judge(*of_ratings) == OK
+    assert without_judge(*of_ratings) == EXIT_OK
     [harmonic] = found_json(capsys)["metrics"]
     assert "|gamma:1.0|criteria:correctness,completeness|" in harmonic["signature"]
     assert harmonic["failures"] == {}
     by_task = (*of_ratings, "--group", "task", "--column", "rating")
-    assert without_judge(*by_task) == OK
+    assert without_judge(*by_task) == EXIT_OK
     _, rating = found_json(capsys)["metrics"]
     assert rating["figures"]["overall IC tau_b"]["value"] == pytest.approx(1)
     assert rating["figures"]["overall REG pairs"]["value"] == 1
-    assert without_judge(*by_task[:-4], "--group", "kind") == UNUSABLE
+    assert without_judge(*by_task[:-4], "--group", "kind") == EXIT_UNUSABLE
     assert "name the right one with --group" in capsys.readouterr().err
 
 
@@ -142,14 +142,14 @@ def test_images_of_a_dataset_are_looked_at(
     bare = [{k: v for k, v in row.items() if k != "image"} for row in rows]
     Dataset.from_list(rows).cast_column("image", Image()).save_to_disk(tmp_path / "docent")
     command = ("--no-posh", "--harmonic-judge", seeing, "--json", "-", *QUICK)
-    assert without_judge("agreement", "docent", tmp_path / "docent", *command) == OK
+    assert without_judge("agreement", "docent", tmp_path / "docent", *command) == EXIT_OK
     [in_rows] = found_json(capsys)["metrics"]
     assert in_rows["failures"] == {}
     assert in_rows["figures"]["overall acc"]["rows"] == 4
     source = write_rows(tmp_path / "bare.jsonl", bare)
-    assert without_judge("agreement", "docent", source, "--images", tmp_path, *command) == OK
+    assert without_judge("agreement", "docent", source, "--images", tmp_path, *command) == EXIT_OK
     assert found_json(capsys)["metrics"] == [in_rows]
-    assert without_judge("agreement", "docent", source, *command) == UNUSABLE
+    assert without_judge("agreement", "docent", source, *command) == EXIT_UNUSABLE
     assert "HarmonicEval needs images, and no row has one" in capsys.readouterr().err
 
 
@@ -163,7 +163,7 @@ def test_ratings_as_people_have_them(tmp_path: Path, capsys: pytest.CaptureFixtu
     )
     command = ("--no-posh", "--baseline", "words", *QUICK, "--json", "-")
     columns = ("--reference", "reference", "--delimiter", ";")
-    assert without_judge("agreement", "ratings", path, *columns, *command) == OK
+    assert without_judge("agreement", "ratings", path, *columns, *command) == EXIT_OK
     figures = found_json(capsys)["metrics"][0]["figures"]
     assert figures["overall r"]["rows"] == 2
     assert figures["overall r"]["value"] == pytest.approx(1)

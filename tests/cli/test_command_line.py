@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import OK, UNUSABLE, command_line, main
+from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE, command_line, main
 from tests.cli.running import run
 
 
@@ -57,7 +57,7 @@ def test_an_unknown_flag_is_answered_with_the_most_similar_one(
 def test_a_group_alone_prints_its_help(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == OK
+    assert main(words) == EXIT_OK
     assert capsys.readouterr().out.startswith(" ".join(["usage: posh-reward", *words, "COMMAND"]))
 
 
@@ -66,10 +66,10 @@ def test_a_flag_wins_over_the_configuration_file(
 ) -> None:
     config = tmp_path / "metric.yaml"
     config.write_text("judge: nobody\npreset: paper\nweights: {relation: 0.5}\n")
-    assert run("score", table, "--metric", config) == OK
+    assert run("score", table, "--metric", config) == EXIT_OK
     assert "posh|preset:paper|judge:fake" in (said := capsys.readouterr().err)
     assert "weights:1,1,0.5" in said
-    assert main(["score", str(table), "--metric", str(config)]) == UNUSABLE
+    assert main(["score", str(table), "--metric", str(config)]) == EXIT_UNUSABLE
     assert "no judge 'nobody'" in capsys.readouterr().err
 
 
@@ -86,5 +86,5 @@ def test_a_bad_setting_is_named(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, why: str
 ) -> None:
     (tmp_path / "m.yaml").write_text(content)
-    assert main(["score", str(table), "--metric", str(tmp_path / "m.yaml")]) == UNUSABLE
+    assert main(["score", str(table), "--metric", str(tmp_path / "m.yaml")]) == EXIT_UNUSABLE
     assert why in capsys.readouterr().err

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import OK, UNUSABLE
+from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE
 from posh_reward.datasets.scenes import caption, draw_scene, generate_scenes
 from tests.cli.running import GENERATION, REFERENCE, run
 
 
 def test_one_pair_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("explain", GENERATION, REFERENCE) == OK
+    assert run("explain", GENERATION, REFERENCE) == EXIT_OK
     said = " ".join(capsys.readouterr().out.split())
     assert "A small [black]1 dog" in said
     assert "A small [brown]1 dog" in said
@@ -27,7 +27,7 @@ def test_a_file_named_without_at_is_not_scored_as_a_text(
     monkeypatch.chdir(tmp_path)
     if name != "missing.txt":
         Path(name).write_text("A dog.")
-    assert run("explain", name, REFERENCE) == UNUSABLE
+    assert run("explain", name, REFERENCE) == EXIT_UNUSABLE
     assert f"{name!r} is the name of a file: write @{name} to read it" in capsys.readouterr().err
 
 
@@ -36,7 +36,7 @@ def test_colours_on_request_and_nothing_steers_the_terminal(
 ) -> None:
     (tmp_path / "a.txt").write_text("A black\x1b[2J dog\u202e sits.")
     text = f"@{tmp_path / 'a.txt'}"
-    assert run("explain", text, REFERENCE, "--color", "always") == OK
+    assert run("explain", text, REFERENCE, "--color", "always") == EXIT_OK
     said = capsys.readouterr().out
     assert "\x1b[31;1;4mblack" in said
     assert "\x1b[2J" not in said
@@ -51,8 +51,8 @@ def test_a_witness_looks_at_the_image_that_is_named(
     draw_scene(scene).save(tmp_path / "drawn.png")
     flags = ("explain", caption(scene), "A bridge.", "--witness", "scenes:train=0:heldout=1:seed=7",
              "--limit", "100")  # fmt: skip
-    assert run(*flags) == UNUSABLE
+    assert run(*flags) == EXIT_UNUSABLE
     assert "name it with --image" in capsys.readouterr().err
-    assert run(*flags, "--image", tmp_path / "drawn.png") == OK
+    assert run(*flags, "--image", tmp_path / "drawn.png") == EXIT_OK
     said = " ".join(capsys.readouterr().out.split())
     assert "In the image, not in the reference (reference 1.0, image 5.0)." in said

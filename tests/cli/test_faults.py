@@ -14,7 +14,15 @@ from typing import ClassVar
 
 import pytest
 
-from posh_reward.cli import INCOMPLETE, JUDGE, OK, UNREAD, UNUSABLE, UNWRITABLE, main
+from posh_reward.cli import (
+    EXIT_INCOMPLETE,
+    EXIT_JUDGE_FAILED,
+    EXIT_OK,
+    EXIT_OUTPUT_CLOSED,
+    EXIT_UNUSABLE,
+    EXIT_UNWRITABLE,
+    main,
+)
 from posh_reward.errors import JudgeError
 from posh_reward.posh import load_judge
 from posh_reward.posh.fake_judge import FakeJudge
@@ -82,11 +90,11 @@ def test_killed_it_goes_on_where_it_was(
 
     monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Counted")
     Counted.asked.clear()
-    assert main([*flags, "-o", str(out)]) == OK
+    assert main([*flags, "-o", str(out)]) == EXIT_OK
     assert f"{len(done)} of 40 pairs were scored before" in capsys.readouterr().err
     judged = {r.source.text for r in Counted.asked if r.direction == "precision"}
     assert judged == {pair["generation"] for pair in pairs(40)} - set(done)
-    assert main([*flags, "-o", str(whole)]) == OK
+    assert main([*flags, "-o", str(whole)]) == EXIT_OK
     assert out.read_bytes() == whole.read_bytes()
     assert not journal.exists()
 
@@ -109,9 +117,9 @@ def test_a_second_process_with_the_same_output_is_refused(
     journal = out if ending == "jsonl" else tmp_path / f"out.{ending}.journal.jsonl"
     for flags in ((), ("--overwrite",)):
         with closing(Journal(journal)):
-            assert run("score", table, "-o", out, *flags) == UNUSABLE
+            assert run("score", table, "-o", out, *flags) == EXIT_UNUSABLE
         assert f"another process writes {str(journal)!r}: wait" in capsys.readouterr().err
-    assert run("score", table, "-o", out) == OK
+    assert run("score", table, "-o", out) == EXIT_OK
     assert "5 pairs" in capsys.readouterr().err
     assert not journal.with_name(journal.name + ".part").exists()
 
@@ -135,7 +143,7 @@ def test_an_input_that_shrinks_meanwhile_is_no_success(
         return grade(self, questions)
 
     monkeypatch.setattr(FakeJudge, "grade", shrink)
-    assert run("score", table, "-o", out, "--batch", 8) == UNUSABLE
+    assert run("score", table, "-o", out, "--batch", 8) == EXIT_UNUSABLE
     assert "the input had 400 rows and now has 200" in capsys.readouterr().err
     assert not out.exists()
 
@@ -143,12 +151,12 @@ def test_an_input_that_shrinks_meanwhile_is_no_success(
 @pytest.mark.parametrize("zeros", [1, 4096])
 def test_zeros_that_a_power_cut_leaves_are_dropped(table: Path, tmp_path: Path, zeros: int) -> None:
     out, whole = tmp_path / "out.jsonl", tmp_path / "whole.jsonl"
-    assert run("score", table, "-o", whole) == OK
+    assert run("score", table, "-o", whole) == EXIT_OK
     first, second, *_ = whole.read_bytes().splitlines(keepends=True)
     for left in (first, first + second[:50], whole.read_bytes()):
         for rest in (b"", b'"signature": "posh"}\n'):  # the block after the zeros was written
             out.write_bytes(left + b"\0" * zeros + rest)
-            assert run("score", table, "-o", out) == OK
+            assert run("score", table, "-o", out) == EXIT_OK
             assert out.read_bytes() == whole.read_bytes()
 
 
@@ -158,11 +166,11 @@ def test_a_judge_that_breaks_keeps_what_was_scored(
     monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Broken")
     monkeypatch.setattr(Broken, "calls", 0)
     out = tmp_path / "out.jsonl"
-    assert run("score", table, "-o", out, "--batch", 2) == JUDGE
+    assert run("score", table, "-o", out, "--batch", 2) == EXIT_JUDGE_FAILED
     assert "the judge could not work: the endpoint is gone" in capsys.readouterr().err
     assert len(rows_in(out)) == 4
     monkeypatch.undo()
-    assert run("score", table, "-o", out) == OK
+    assert run("score", table, "-o", out) == EXIT_OK
     assert len(rows_in(out)) == 5
 
 
@@ -174,14 +182,14 @@ def test_a_judge_that_dies_by_values_keeps_what_was_scored(
     flags = ("score", table, "--batch", 2)
     monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Failing")
     monkeypatch.setattr(Failing, "at", range(5, 20))
-    assert run(*flags, "-o", out) == JUDGE
+    assert run(*flags, "-o", out) == EXIT_JUDGE_FAILED
     said = capsys.readouterr().err
     assert "the judge could not work: it failed on every pair of 3 consecutive batches" in said
     assert "(the server does not answer)" in said
     assert [row["failure"] is None for row in rows_in(out)] == [True] * 5 + [False]
     monkeypatch.setattr(Failing, "at", [5])
-    assert run(*flags, "-o", out) == INCOMPLETE
-    assert run(*flags, "-o", whole) == INCOMPLETE
+    assert run(*flags, "-o", out) == EXIT_INCOMPLETE
+    assert run(*flags, "-o", whole) == EXIT_INCOMPLETE
     assert out.read_bytes() == whole.read_bytes()
 
 
@@ -191,11 +199,11 @@ def test_a_judge_that_answered_nothing_is_asked_again(
     out = tmp_path / "out.jsonl"
     monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Failing")
     monkeypatch.setattr(Failing, "at", range(20))
-    assert run("score", table, "-o", out) == JUDGE  # fewer rows than three batches
+    assert run("score", table, "-o", out) == EXIT_JUDGE_FAILED  # fewer rows than three batches
     assert "it failed on every pair (the server does not answer)" in capsys.readouterr().err
     assert not rows_in(out)
     monkeypatch.setattr(Failing, "at", [4])
-    assert run("score", table, "-o", out, "--batch", 4) == INCOMPLETE  # one row alone is kept
+    assert run("score", table, "-o", out, "--batch", 4) == EXIT_INCOMPLETE  # one row alone is kept
     assert [row["failure"] is None for row in rows_in(out)] == [True] * 4 + [False]
 
 
@@ -209,10 +217,10 @@ def test_a_judge_that_comes_back_is_waited_for(
     flags = ("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out, "--id", "id")
     monkeypatch.setitem(load_judge.JUDGES, "fake", "tests.cli.test_faults:Failing")
     monkeypatch.setattr(Failing, "at", [2, 7, 8])
-    assert run(*flags, "--batch", 1) == JUDGE
+    assert run(*flags, "--batch", 1) == EXIT_JUDGE_FAILED
     assert [row["id"] for row in rows_in(out)] == ["p0", "p1"]
     monkeypatch.setattr(Failing, "at", [2, 7, 10, 11])
-    assert run(*flags, "--batch", 1) == INCOMPLETE
+    assert run(*flags, "--batch", 1) == EXIT_INCOMPLETE
     assert [row["id"] for row in rows_in(out)] == [row["id"] for row in rows]
     unscored = [number for number, row in enumerate(rows_in(out)) if row["failure"]]
     assert unscored == [1, 2, 3, 4, 5, 6, 7, 10, 11]
@@ -222,7 +230,7 @@ def test_it_goes_on_only_with_what_it_began(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.jsonl"
-    assert run("score", table, "-o", out) == OK
+    assert run("score", table, "-o", out) == EXIT_OK
     before = out.read_bytes()
     changed = write_rows(tmp_path / "changed.jsonl", pairs(5)[::-1])
     for arguments, why in (
@@ -231,10 +239,10 @@ def test_it_goes_on_only_with_what_it_began(
         ((changed,), "row 1 of"),
         ((out,), "is the input"),
     ):
-        assert run("score", *arguments, "-o", out) == UNUSABLE
+        assert run("score", *arguments, "-o", out) == EXIT_UNUSABLE
         assert why in capsys.readouterr().err
         assert out.read_bytes() == before
-    assert run("score", changed, "-o", out, "--overwrite") == OK
+    assert run("score", changed, "-o", out, "--overwrite") == EXIT_OK
     assert rows_in(out)[0]["generation"] == pairs(5)[-1]["generation"]
 
 
@@ -244,7 +252,7 @@ def test_a_file_of_somebody_else_stays_as_it_was(
 ) -> None:
     for name in ("out.jsonl", "out.csv"):
         (tmp_path / name).write_text(theirs)
-        assert run("score", table, "-o", tmp_path / name) == UNUSABLE
+        assert run("score", table, "-o", tmp_path / name) == EXIT_UNUSABLE
         assert name in capsys.readouterr().err
         assert (tmp_path / name).read_text() == theirs
 
@@ -264,7 +272,7 @@ print(unread, full, file=sys.stderr)
 @pytest.mark.slow
 def test_a_closed_pipe_and_a_full_disk_are_no_tracebacks(table: Path, tmp_path: Path) -> None:
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
-    assert run("score", table, "-o", whole) == OK
+    assert run("score", table, "-o", whole) == EXIT_OK
     limit = len(whole.read_bytes()) * 3 // 4
     read, write = os.pipe()
     os.close(read)  # as `head` does when it has seen enough
@@ -272,10 +280,10 @@ def test_a_closed_pipe_and_a_full_disk_are_no_tracebacks(table: Path, tmp_path: 
     with os.fdopen(write, "wb") as unread:
         ran = subprocess.run(command, cwd=ROOT, stdout=unread, stderr=subprocess.PIPE, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stderr.splitlines()[-1] == f"{UNREAD} {UNWRITABLE}"
+    assert ran.stderr.splitlines()[-1] == f"{EXIT_OUTPUT_CLOSED} {EXIT_UNWRITABLE}"
     assert "posh-reward: could not write: [Errno 27]" in ran.stderr
     assert "Traceback" not in ran.stderr
-    assert run("score", table, "-o", out) == OK
+    assert run("score", table, "-o", out) == EXIT_OK
     assert out.read_bytes() == whole.read_bytes()
 
 
@@ -288,13 +296,13 @@ def test_a_full_device_is_no_traceback(
 ) -> None:
     full = tmp_path / "full.jsonl"
     full.symlink_to("/dev/full")
-    assert run("score", table, "-o", full) == UNWRITABLE
+    assert run("score", table, "-o", full) == EXIT_UNWRITABLE
     os.write(1, b"still here")
     print(", and here")
     assert capfd.readouterr().out == "still here, and here\n"
     with open("/dev/full", "w") as device:
         ran = subprocess.run(TEXTS, cwd=ROOT, stdout=device, stderr=subprocess.PIPE, text=True)
-    assert ran.returncode == UNWRITABLE
+    assert ran.returncode == EXIT_UNWRITABLE
     assert ran.stderr.startswith("posh-reward: could not write: [Errno 28] No space left on device")
     assert "Traceback" not in ran.stderr
     assert "Exception ignored" not in ran.stderr
@@ -303,7 +311,7 @@ def test_a_full_device_is_no_traceback(
 def test_a_folder_that_cannot_be_written_is_named(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("score", table, "-o", table / "out.jsonl") == UNWRITABLE
+    assert run("score", table, "-o", table / "out.jsonl") == EXIT_UNWRITABLE
     assert f"could not write: [Errno 20] Not a directory: '{table}" in capsys.readouterr().err
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o555)
@@ -313,7 +321,7 @@ def test_a_folder_that_cannot_be_written_is_named(
             pytest.skip("run by root, without setpriv")
         command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *command]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert ran.returncode == UNWRITABLE
+    assert ran.returncode == EXIT_UNWRITABLE
     assert "could not write: [Errno 13] Permission denied" in ran.stderr
 
 
@@ -329,18 +337,18 @@ def test_rows_of_a_stream_are_written_as_they_are_scored() -> None:
         assert json.loads(process.stdout.readline())["id"] == pair["id"]  # no more is sent yet
     process.stdin.close()
     assert process.stdout.read() == ""
-    assert process.wait() == OK
+    assert process.wait() == EXIT_OK
 
 
 @pytest.mark.parametrize(
     ("command", "status"),
     [
-        ("packets texts", UNWRITABLE),
-        ("packets texts -o out.yaml", OK),
-        pytest.param("score in.jsonl --judge fake", UNWRITABLE, marks=pytest.mark.slow),
-        pytest.param("score in.jsonl --judge fake -o out.jsonl", OK, marks=pytest.mark.slow),
-        pytest.param("explain a 'A dog.' --judge fake", UNWRITABLE, marks=pytest.mark.slow),
-        pytest.param("report in.jsonl", UNUSABLE, marks=pytest.mark.slow),
+        ("packets texts", EXIT_UNWRITABLE),
+        ("packets texts -o out.yaml", EXIT_OK),
+        pytest.param("score in.jsonl --judge fake", EXIT_UNWRITABLE, marks=pytest.mark.slow),
+        pytest.param("score in.jsonl --judge fake -o out.jsonl", EXIT_OK, marks=pytest.mark.slow),
+        pytest.param("explain a 'A dog.' --judge fake", EXIT_UNWRITABLE, marks=pytest.mark.slow),
+        pytest.param("report in.jsonl", EXIT_UNUSABLE, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("closed", [">&-", pytest.param("<&- >&- 2>&-", marks=pytest.mark.slow)])
@@ -354,7 +362,7 @@ def test_a_closed_output_is_no_traceback(
     )  # fmt: skip
     assert ran.returncode == status, ran.stderr
     assert "Traceback" not in ran.stderr
-    told = status == UNWRITABLE and "2>" not in closed
+    told = status == EXIT_UNWRITABLE and "2>" not in closed
     assert ("standard output is closed" in ran.stderr) == told
     assert not ran.stdout
 
@@ -363,7 +371,7 @@ def test_a_closed_input_is_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)  # as Python has it after <&-
-    assert run("score", "-") == UNUSABLE
+    assert run("score", "-") == EXIT_UNUSABLE
     assert capsys.readouterr().err == "posh-reward: standard input is closed: name a file\n"
 
 
@@ -374,7 +382,7 @@ def score(table: Path, out: Path, *flags: object) -> int:
 @pytest.fixture
 def store(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     path = tmp_path / "store.sqlite"
-    assert score(table, tmp_path / "a.jsonl", "--judge", "fake-model", "--store", path) == OK
+    assert score(table, tmp_path / "a.jsonl", "--judge", "fake-model", "--store", path) == EXIT_OK
     capsys.readouterr()
     return path
 
@@ -385,7 +393,7 @@ def test_a_second_run_adds_nothing(
     before = rows_by_kind(store)
     config = tmp_path / "metric.json"
     config.write_text(json.dumps({"judge": {"name": "fake-model"}, "store": str(store)}))
-    assert score(table, tmp_path / "b.jsonl", "--metric", config) == OK
+    assert score(table, tmp_path / "b.jsonl", "--metric", config) == EXIT_OK
     assert rows_by_kind(store) == before
     assert before.keys() == {"graph", "verdict", "rewrite"}  # the check asks for rewrites, too
     assert before["graph"] == 7  # the table's five texts, and the two of the check
@@ -396,7 +404,7 @@ def test_a_run_goes_on_without_a_damaged_store(
     table: Path, tmp_path: Path, store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.write_bytes(b"nonsense" * 1000)
-    assert score(table, tmp_path / "b.jsonl", "--judge", "fake-model", "--store", store) == OK
+    assert score(table, tmp_path / "b.jsonl", "--judge", "fake-model", "--store", store) == EXIT_OK
     assert rows_in(tmp_path / "a.jsonl") == rows_in(tmp_path / "b.jsonl")
     assert [f"rm {store}*" in record.getMessage() for record in caplog.records] == [True]
 
@@ -405,5 +413,7 @@ def test_a_store_that_cannot_be_is_named(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nowhere = tmp_path / "nowhere" / "store.sqlite"
-    assert score(table, tmp_path / "a.jsonl", "--judge", "fake", "--store", nowhere) == UNUSABLE
+    assert (
+        score(table, tmp_path / "a.jsonl", "--judge", "fake", "--store", nowhere) == EXIT_UNUSABLE
+    )
     assert f"no folder {str(nowhere.parent)!r} for the store" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 from PIL import Image
 
-from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
+from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.models import model as model_names
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
@@ -73,7 +73,7 @@ def test_each_text_becomes_a_row_with_its_criteria(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.jsonl"
-    assert harmonic(texts(tmp_path, 3), "-o", out) == OK
+    assert harmonic(texts(tmp_path, 3), "-o", out) == EXIT_OK
     row = rows_in(out)[0]
     assert list(row)[:5] == ["id", "model", "image", "generation", "overall"]
     assert [each["criterion"] for each in row["criteria"]] == CRITERIA
@@ -93,9 +93,9 @@ def test_images_lie_in_a_folder_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "red.png").rename(tmp_path / "images" / "red.png")
     write_rows(source, [{**row, "image": "red"} for row in rows_in(source)])
-    assert harmonic(source, "-o", tmp_path / "lost.jsonl") == INCOMPLETE
+    assert harmonic(source, "-o", tmp_path / "lost.jsonl") == EXIT_INCOMPLETE
     out = tmp_path / "out.jsonl"
-    assert harmonic(source, "-o", out, "--images", tmp_path / "images") == OK
+    assert harmonic(source, "-o", out, "--images", tmp_path / "images") == EXIT_OK
     assert [row["image"] for row in rows_in(out)] == ["red", "red"]
 
 
@@ -107,7 +107,7 @@ def test_flags_reach_the_metric(tmp_path: Path) -> None:
     judged = ["--judge", "fake-model", "--task", "vqa", "--gamma", "0.5"]
     chosen = ["--criteria", "correctness,completeness"]
     command = ["harmonic", "score", str(source), "-o", str(out)]
-    assert main([*command, *flags, *judged, *chosen]) == OK
+    assert main([*command, *flags, *judged, *chosen]) == EXIT_OK
     (row,) = rows_in(out)
     texts_of_row = (row["generation"], row["question"], row["image"])
     assert texts_of_row == ("Red.", "Which colour?", "red.png")
@@ -129,7 +129,7 @@ def test_flags_reach_the_metric(tmp_path: Path) -> None:
 def test_wrong_flags_name_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], why: str
 ) -> None:
-    assert harmonic(texts(tmp_path, 1), "-o", tmp_path / "out.jsonl", *flags) == UNUSABLE
+    assert harmonic(texts(tmp_path, 1), "-o", tmp_path / "out.jsonl", *flags) == EXIT_UNUSABLE
     assert why in capsys.readouterr().err
 
 
@@ -150,7 +150,7 @@ def test_points_come_with_reasons_and_ranges(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.jsonl"
-    assert rubric(answers(tmp_path, "A crane.", None, "mumble"), "-o", out) == INCOMPLETE
+    assert rubric(answers(tmp_path, "A crane.", None, "mumble"), "-o", out) == EXIT_INCOMPLETE
     judged, missing, unread = rows_in(out)
     assert judged["total"] == sum(judged[f"M{n}"] for n in range(1, 6))
     assert judged["share"] == pytest.approx(judged["total"] / 15)
@@ -172,11 +172,11 @@ def test_a_table_with_questions_is_not_gone_on_with_without_them(
     source, out = answers(tmp_path, "A crane.", "A stork."), tmp_path / "out.parquet"
     pytest.importorskip("pyarrow")
     journal = tmp_path / "out.parquet.journal.jsonl"
-    assert rubric(source, "-o", journal, "--question", "asked") == OK
+    assert rubric(source, "-o", journal, "--question", "asked") == EXIT_OK
     assert [row["question"] for row in rows_in(journal)] == ["Which? 0", "Which? 1"]
-    assert rubric(source, "-o", out) == UNUSABLE
+    assert rubric(source, "-o", out) == EXIT_UNUSABLE
     assert "must have changed" in capsys.readouterr().err
-    assert rubric(source, "-o", out, "--question", "asked") == OK
+    assert rubric(source, "-o", out, "--question", "asked") == EXIT_OK
     assert not journal.exists()
 
 
@@ -189,11 +189,11 @@ def test_pairs_are_verified_again(tmp_path: Path, capsys: pytest.CaptureFixture[
     pair = {**ROW, "program": program, "mine": [["dress"], ["dress", "blue"]]}
     source = write_rows(tmp_path / "in.jsonl", [pair])
     arguments = ["prove", "verify", str(source), "-o", str(tmp_path / "out.jsonl")]
-    assert main(arguments) == OK
+    assert main(arguments) == EXIT_OK
     assert "1 pairs, 1 verified\nprove-programs|tuples:graph|" in capsys.readouterr().err
-    assert main([*arguments, "--overwrite", "--caption-graph", "mine"]) == OK
+    assert main([*arguments, "--overwrite", "--caption-graph", "mine"]) == EXIT_OK
     assert "1 pairs, 0 verified\n  mismatch: 1" in capsys.readouterr().err
-    assert main([*arguments, "--overwrite", "--caption-graph", "his"]) == UNUSABLE
+    assert main([*arguments, "--overwrite", "--caption-graph", "his"]) == EXIT_UNUSABLE
     assert "name the right one with --caption-graph" in capsys.readouterr().err
 
 
@@ -202,5 +202,5 @@ def test_a_caption_without_pairs_is_told_with_its_reason(
 ) -> None:
     source = write_rows(tmp_path / "in.jsonl", [{"caption": ROW["caption"]}, {"caption": None}])
     flags = ["-o", str(tmp_path / "pairs.jsonl"), "--writer", "fake-model"]
-    assert main(["prove", "make", str(source), *flags]) == INCOMPLETE
+    assert main(["prove", "make", str(source), *flags]) == EXIT_INCOMPLETE
     assert "no pairs for 1 (id 2): the caption is missing" in capsys.readouterr().err

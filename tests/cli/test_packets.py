@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import UNUSABLE, main
+from posh_reward.cli import EXIT_UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.packets.make import read_key
 from posh_reward.study.packets.study_plan import opinions_with
@@ -57,7 +57,7 @@ def test_links_are_printed_only_where_they_can_be_served(
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         key = tmp_path / "out.key.json"
-        assert packets("serve", key, tmp_path / "out", "--port", port) == UNUSABLE
+        assert packets("serve", key, tmp_path / "out", "--port", port) == EXIT_UNUSABLE
     said = capsys.readouterr().err
     assert f"port {port}" in said
     assert "rater-01 " not in said
@@ -136,7 +136,7 @@ def test_images_come_from_the_rows_of_the_dataset_that_was_described(
     for path in generations:
         write_rows(path, [{**row, "reference": references[row["image"]]} for row in rows_in(path)])
     flags = ("-o", tmp_path / "out", "--coarse", 2, "--repeated", 0, "--dataset")
-    assert packets("make", *generations, *flags, "scenes:heldout=7:seed=5") == UNUSABLE
+    assert packets("make", *generations, *flags, "scenes:heldout=7:seed=5") == EXIT_UNUSABLE
     said = capsys.readouterr().err
     assert re.search(r"'p(\d)' is not about image \1 of 'scenes:heldout=7:seed=5'", said)
     assert not (tmp_path / "out").exists()
@@ -164,7 +164,7 @@ def test_a_study_in_ones_own_words_without_references(
     assert "Welche Beschreibung hätten Sie lieber anstelle des Bildes?" in page
     assert "Richtige Beschreibung" not in page
     capsys.readouterr()
-    assert packets("make", *generations, *flags, "--language", "xx") == UNUSABLE
+    assert packets("make", *generations, *flags, "--language", "xx") == EXIT_UNUSABLE
     assert "no texts in 'xx': choose one of en, nl, de, fr, es" in capsys.readouterr().err
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import OK, UNUSABLE, main
+from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.tables.tables import format_of, write_table
 from tests.cli.running import Row, run, write_rows
@@ -19,19 +19,19 @@ def test_a_report_of_each_format(table: Path, tmp_path: Path, ending: str) -> No
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     scores, page = tmp_path / f"out.{ending}", tmp_path / "pages" / "report.html"
-    assert run("score", table, "--id", "id", "--elements", "-o", scores) == OK
-    assert main(["report", str(scores), "-o", str(page)]) == OK
+    assert run("score", table, "--id", "id", "--elements", "-o", scores) == EXIT_OK
+    assert main(["report", str(scores), "-o", str(page)]) == EXIT_OK
     assert '["p0",' in page.read_text("utf-8")
     assert '"entity"' not in page.read_text("utf-8").split("<script>")[0]
 
 
 def test_a_report_replaces_a_page_and_nothing_else(table: Path, tmp_path: Path) -> None:
     scores, page = tmp_path / "out.jsonl", tmp_path / "report.html"
-    assert run("score", table, "-o", scores, "--elements") == OK
+    assert run("score", table, "-o", scores, "--elements") == EXIT_OK
     for _ in range(2):
-        assert main(["report", str(scores), "-o", str(page)]) == OK
+        assert main(["report", str(scores), "-o", str(page)]) == EXIT_OK
     before = table.read_bytes()
-    assert main(["report", str(scores), "-o", str(table)]) == UNUSABLE
+    assert main(["report", str(scores), "-o", str(table)]) == EXIT_UNUSABLE
     assert table.read_bytes() == before
 
 
@@ -66,7 +66,7 @@ def test_junk_in_a_scored_row_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Row, why: str
 ) -> None:
     junk = write_rows(tmp_path / "scores.jsonl", [SCORED, {**SCORED, **change}])
-    assert main(["report", str(junk), "-o", str(tmp_path / "page.html")]) == UNUSABLE
+    assert main(["report", str(junk), "-o", str(tmp_path / "page.html")]) == EXIT_UNUSABLE
     [said] = [line for line in capsys.readouterr().err.splitlines() if "posh-reward:" in line]
     assert "row 2 is not a row of scores" in said
     assert why in said
@@ -82,7 +82,7 @@ def test_images_of_this_machine_are_shown_small(
     names = ["red.png", str(tmp_path / "red.png"), "text.png", "https://example.org/a.png", "", 3,
              "/dev/zero", "\0"]  # fmt: skip
     rows = [{**SCORED, "id": str(i), "image": name} for i, name in enumerate(names)]
-    assert main(["report", str(write_rows(tmp_path / "scores.jsonl", rows))]) == OK
+    assert main(["report", str(write_rows(tmp_path / "scores.jsonl", rows))]) == EXIT_OK
     page = capsys.readouterr().out
     assert page.count("data:image/jpeg;base64,") == 1
     assert [json.loads(found)[4] for found in re.findall(r'id="pair-\d+">(.*?)<', page)] == [
@@ -108,14 +108,14 @@ def test_models_are_compared_in_the_terminal_and_drawn(
     scores = write_rows(tmp_path / "scores.jsonl", of_two_models())
     page, plots = tmp_path / "page.html", tmp_path / "plots"
     asked = ["report", str(scores), "-o", str(page), "--against", "tuned", "--plots", str(plots)]
-    assert main(asked) == OK
+    assert main(asked) == EXIT_OK
     said = capsys.readouterr().err
     assert said.index("tuned  0.600 [0.600, 0.600]") < said.index("base   0.400 [0.400, 0.400]")
     assert "Differences to tuned" in said
     assert "-0.200 [-0.200, -0.200] worse" in said
     assert len(list(plots.iterdir())) == 6
     assert page.read_text("utf-8").count('<img src="data:image/svg+xml;base64,') == 3
-    assert main([*asked[:4], "--against", "sft"]) == UNUSABLE
+    assert main([*asked[:4], "--against", "sft"]) == EXIT_UNUSABLE
     assert "choose the baseline from 'base', 'tuned'" in capsys.readouterr().err
 
 
@@ -141,7 +141,7 @@ def test_rows_of_a_dataset_are_shown_as_images(
     scores, page = tmp_path / f"scores.{ending}", tmp_path / "page.html"
     write_table(of_drawn_images(3), scores, format_of(str(scores)))
     dataset = ["--dataset", "scenes:heldout=2", "--allow-differences"]
-    assert main(["report", str(scores), "-o", str(page), *dataset]) == OK
+    assert main(["report", str(scores), "-o", str(page), *dataset]) == EXIT_OK
     html = page.read_text("utf-8")
     assert html.count("data:image/jpeg;base64,") == 2
     places = [json.loads(found)[4] for found in re.findall(r'id="pair-\d+">(.*?)<', html)]
@@ -152,5 +152,5 @@ def test_rows_of_a_dataset_are_shown_as_images(
 
 
 def test_a_page_is_not_called_pdf(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "scores.jsonl", "-o", str(tmp_path / "report.pdf")]) == UNUSABLE
+    assert main(["report", "scores.jsonl", "-o", str(tmp_path / "report.pdf")]) == EXIT_UNUSABLE
     assert "let it end in .html" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
+from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import caption, draw_scene, generate_scenes
 from posh_reward.metrics.records import reason_of
@@ -19,7 +19,7 @@ from tests.cli.running import GENERATION, REFERENCE, Row, pairs, rows_in, run, w
 def test_each_pair_becomes_one_row(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("score", table, "-o", tmp_path / "out.jsonl", "--id", "id") == OK
+    assert run("score", table, "-o", tmp_path / "out.jsonl", "--id", "id") == EXIT_OK
     rows = rows_in(tmp_path / "out.jsonl")
     assert [row["id"] for row in rows] == ["p0", "p1", "p2", "p3", "p4"]
     assert all(0.2 <= row[axis] <= 1 for row in rows for axis in ("precision", "recall"))
@@ -37,7 +37,7 @@ def test_each_pair_becomes_one_row(
 def test_rows_are_piped_with_their_ids(
     table: Path, capsysbinary: pytest.CaptureFixture[bytes], flags: list[str], ids: list[object]
 ) -> None:
-    assert run("score", table, "--elements", "--quiet", *flags) == OK
+    assert run("score", table, "--elements", "--quiet", *flags) == EXIT_OK
     said = capsysbinary.readouterr()
     rows = [json.loads(line) for line in said.out.splitlines()]
     assert [row["id"] for row in rows] == ids
@@ -50,9 +50,9 @@ def test_tables_say_what_json_lines_say(table: Path, tmp_path: Path, ending: str
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     lines, other, again = (tmp_path / name for name in ("a.jsonl", f"b.{ending}", "c.jsonl"))
-    assert run("score", table, "--id", "id", "-o", lines) == OK
-    assert run("score", table, "--id", "id", "-o", other) == OK
-    assert run("score", other, "--id", "id", "-o", again) == OK
+    assert run("score", table, "--id", "id", "-o", lines) == EXIT_OK
+    assert run("score", table, "--id", "id", "-o", other) == EXIT_OK
+    assert run("score", other, "--id", "id", "-o", again) == EXIT_OK
     assert rows_in(again) == rows_in(lines)
     assert {*tmp_path.iterdir()} == {table, lines, other, again}
 
@@ -65,17 +65,17 @@ def test_a_finished_output_is_not_scored_again(
         pytest.importorskip("pyarrow")
     out, whole = tmp_path / f"out.{ending}", tmp_path / f"whole.{ending}"
     flags = ("score", table, "--id", "id", "--elements", "-o")
-    assert run(*flags, out) == OK
+    assert run(*flags, out) == EXIT_OK
     written = out.read_bytes()
-    assert run(*flags, out) == OK
+    assert run(*flags, out) == EXIT_OK
     assert "5 of 5 pairs were scored before" in capsys.readouterr().err
     assert out.read_bytes() == written
     write_rows(table, pairs(7))
     for path in (out, whole):
-        assert run(*flags, path) == OK
+        assert run(*flags, path) == EXIT_OK
     assert out.read_bytes() == whole.read_bytes()
     write_rows(table, pairs(8)[1:])
-    assert run(*flags, out) == UNUSABLE
+    assert run(*flags, out) == EXIT_UNUSABLE
     assert "does not match row 1 of the input" in capsys.readouterr().err
     assert out.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob("*.journal.jsonl"))
@@ -84,11 +84,13 @@ def test_a_finished_output_is_not_scored_again(
 def test_columns_are_named_by_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "in.csv"
     table.write_text(f"caption,truth\n{GENERATION},{REFERENCE}\n")
-    assert run("score", table) == UNUSABLE
+    assert run("score", table) == EXIT_UNUSABLE
     said = capsys.readouterr().err
     assert "no column 'generation', but 'caption', 'truth': name the right one" in said
     out = tmp_path / "out.jsonl"
-    assert run("score", table, "--generation", "caption", "--reference", "truth", "-o", out) == OK
+    assert (
+        run("score", table, "--generation", "caption", "--reference", "truth", "-o", out) == EXIT_OK
+    )
     assert rows_in(out)[0]["generation"] == GENERATION
 
 
@@ -102,7 +104,7 @@ def test_a_missing_text_fails_its_own_row_only(tmp_path: Path) -> None:
         {"generation": "\ud83d half", "reference": REFERENCE},
     ]
     out = tmp_path / "out.jsonl"
-    assert run("score", write_rows(tmp_path / "in.jsonl", nothing), "-o", out) == INCOMPLETE
+    assert run("score", write_rows(tmp_path / "in.jsonl", nothing), "-o", out) == EXIT_INCOMPLETE
     assert [reason_of(row) for row in rows_in(out)] == [
         None,
         "the generation is missing",
@@ -115,18 +117,18 @@ def test_a_missing_text_fails_its_own_row_only(tmp_path: Path) -> None:
     assert (empty["precision"], empty["generation_elements"]) == (1.0, 0)
     assert empty["f1"] == PoSh("fake").score([""], [REFERENCE])[0].f1
     assert {row["failure"] and row["failure"]["kind"] for row in rows_in(out)} == {None, "text"}
-    assert run("score", tmp_path / "in.jsonl", "-o", out) == INCOMPLETE  # nothing left to do
+    assert run("score", tmp_path / "in.jsonl", "-o", out) == EXIT_INCOMPLETE  # nothing left to do
 
 
 def test_formulas_are_disarmed_in_csv_and_come_back(tmp_path: Path) -> None:
     texts = ["=cmd|' /C calc'!A0", "+1 dog", "-1 dog", "@SUM(A1)", "\tdog", "'=1", "'a dog'"]
     rows = [{"generation": text, "reference": REFERENCE} for text in texts]
     out, again = tmp_path / "out.csv", tmp_path / "again.jsonl"
-    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == OK
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == EXIT_OK
     with out.open(newline="", encoding="utf-8-sig") as file:
         written = [row["generation"] for row in csv.DictReader(file)]
     assert written == [*("'" + text for text in texts[:-1]), "'a dog'"]
-    assert run("score", out, "-o", again) == OK
+    assert run("score", out, "-o", again) == EXIT_OK
     assert [row["generation"] for row in rows_in(again)] == texts
 
 
@@ -151,7 +153,7 @@ def test_an_unusable_input_is_named(
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     (tmp_path / name).write_bytes(content)
-    assert run("score", tmp_path / name) == UNUSABLE
+    assert run("score", tmp_path / name) == EXIT_UNUSABLE
     said = capsys.readouterr().err
     assert name in said
     assert remedy in said
@@ -167,7 +169,7 @@ def test_scores_that_say_little_are_named(
     ]
     rows += [{"id": "p4", "generation": " ", "reference": REFERENCE}]
     table = write_rows(tmp_path / "in.jsonl", rows)
-    assert run("score", table, "--id", "id", "-o", tmp_path / "out.jsonl") == OK
+    assert run("score", table, "--id", "id", "-o", tmp_path / "out.jsonl") == EXIT_OK
     said = capsys.readouterr().err
     assert "do not rely on 2 (ids 'p1', 'p3'): the reference does not read like English" in said
     assert "do not rely on 1 (id 'p2'): the reference names nothing to look for" in said
@@ -181,9 +183,9 @@ def test_semicolons_are_seen_and_come_out_where_they_are_named(
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     text = f"id;generation;reference\r\n1;{GENERATION};{REFERENCE}\r\n"
     source.write_bytes(text.encode(encoding))
-    assert run("score", source, "-o", tmp_path / "out.jsonl") == OK
+    assert run("score", source, "-o", tmp_path / "out.jsonl") == EXIT_OK
     assert rows_in(tmp_path / "out.jsonl")[0]["generation"] == GENERATION
-    assert run("score", source, "--delimiter", ";", "-o", out, "-q") == OK
+    assert run("score", source, "--delimiter", ";", "-o", out, "-q") == EXIT_OK
     assert out.read_text("utf-8-sig").startswith('"id";"generation";')
 
 
@@ -209,7 +211,7 @@ def test_an_id_that_cannot_be_used_is_named(
     with table.open() as file:
         monkeypatch.setattr("sys.stdin", file)
         name = table if source == "file" else "-"
-        assert run("score", name, "--id", "id", "-o", out, "--batch", 1) == UNUSABLE
+        assert run("score", name, "--id", "id", "-o", out, "--batch", 1) == EXIT_UNUSABLE
     said = capsys.readouterr().err
     assert why in said
     assert (repr(str(table)) if source == "file" else "standard input") in said
@@ -218,7 +220,7 @@ def test_an_id_that_cannot_be_used_is_named(
 
 def test_one_id_by_two_models_is_two_rows(tmp_path: Path) -> None:
     rows = [{"id": 1, "model": m, "generation": GENERATION, "reference": REFERENCE} for m in "ab"]
-    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "--id", "id") == OK
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "--id", "id") == EXIT_OK
 
 
 def test_the_summary_names_the_rows_without_a_score(
@@ -229,7 +231,7 @@ def test_the_summary_names_the_rows_without_a_score(
         for i in range(6)
     ]
     rows[5]["reference"] = None
-    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "--id", "id") == INCOMPLETE
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "--id", "id") == EXIT_INCOMPLETE
     said = " ".join(capsys.readouterr().err.split())
     assert "no score for 4 (ids 'p1', 'p2', 'p3', 'p4'): the reference is empty" in said
     assert "no score for 1 (id 'p5'): the reference is missing" in said
@@ -246,7 +248,7 @@ def test_a_witness_looks_at_the_images_of_a_table(tmp_path: Path, ending: str) -
     table = write_rows(tmp_path / "in.jsonl", [{**texts, "image": "drawn.png"}, texts])
     out = tmp_path / f"out.{ending}"
     flags = ("--witness", "scenes:train=0:heldout=20:seed=7", "--elements", "--image", "image")
-    assert run("score", table, "-o", out, *flags) == INCOMPLETE
+    assert run("score", table, "-o", out, *flags) == EXIT_INCOMPLETE
     with out.open("rb") as file:
         first, second = read_table(file, "out", format_of(out.name))
     assert float(first["precision"]) > 0.7
@@ -270,13 +272,13 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
     write_table(rows, table, format_of(str(table)))
     flags = ("score", table, "--id", "id", "-o", out, "--elements", "--overwrite")
     witness = ("--witness", name)
-    assert run(*flags, "--dataset", name) == UNUSABLE
+    assert run(*flags, "--dataset", name) == EXIT_UNUSABLE
     assert "only a witness looks at --dataset" in capsys.readouterr().err
-    assert run(*flags, *witness, "--dataset", f"{name}0") == UNUSABLE
+    assert run(*flags, *witness, "--dataset", f"{name}0") == EXIT_UNUSABLE
     assert f"a text is not about image 0 of '{name}0'" in capsys.readouterr().err
-    assert run(*flags, *witness) == INCOMPLETE
+    assert run(*flags, *witness) == EXIT_INCOMPLETE
     assert "the image 0 is a row of a dataset: name the" in rows_in(out)[0]["failure"]["detail"]
-    assert run(*flags, *witness, "--dataset", name) == INCOMPLETE
+    assert run(*flags, *witness, "--dataset", name) == EXIT_INCOMPLETE
     *seen, beyond = rows_in(out)
     assert all(row["precision"] is not None for row in seen)
     assert any(each.image_grade for row in seen for each in scores_of(row).elements)
@@ -286,7 +288,7 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
 def test_a_witness_needs_a_column_of_images(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("score", table, "--witness", "scenes:train=0:heldout=1") == UNUSABLE
+    assert run("score", table, "--witness", "scenes:train=0:heldout=1") == EXIT_UNUSABLE
     assert "no column 'image'" in capsys.readouterr().err
 
 
@@ -297,7 +299,7 @@ def test_several_processes_write_the_same_file(tmp_path: Path) -> None:
         for name, count in (("one.csv", "1"), ("two.csv", "2")):
             flags = ["-o", str(tmp_path / name), "-q", "--elements", "--batch", "3", "--overwrite"]
             flags += ["--judge", judge, "--processes", count]
-            assert main(["score", str(table), *flags]) == OK
+            assert main(["score", str(table), *flags]) == EXIT_OK
         assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
 
 
@@ -309,7 +311,7 @@ def test_several_references_of_a_row_are_one_text(tmp_path: Path) -> None:
     ]
     table, out = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
     for _ in range(2):  # the second time all of it was scored before
-        assert main(["score", str(table), "-o", str(out), "-q"]) == INCOMPLETE
+        assert main(["score", str(table), "-o", str(out), "-q"]) == EXIT_INCOMPLETE
     several, one, none = rows_in(out)
     assert several["reference"] == "A dog sleeps. It is brown."
     assert "|references:joined" in several["signature"]
@@ -320,7 +322,7 @@ def test_several_references_of_a_row_are_one_text(tmp_path: Path) -> None:
 
 def test_an_id_with_a_nul_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = write_rows(tmp_path / "in.jsonl", [{**pairs(1)[0], "id": "a\0b"}])
-    assert run("score", table, "-o", tmp_path / "out.parquet", "--id", "id") == UNUSABLE
+    assert run("score", table, "-o", tmp_path / "out.parquet", "--id", "id") == EXIT_UNUSABLE
     assert r"the id 'a\x00b' contains a NUL" in capsys.readouterr().err
 
 
@@ -335,16 +337,16 @@ def test_clean_reads_both_sides_as_a_reward_does(
     rows = [{"generation": said, "reference": true} for said, true in texts]
     table, out = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
     flags = ["--clean", "--elements", "-o", str(out)]
-    assert main(["score", str(table), *flags]) == OK
+    assert main(["score", str(table), *flags]) == EXIT_OK
     scored = rows_in(out)
     assert len({row["f1"] for row in scored}) == 1
     assert all(row["signature"].endswith("|texts:cleaned") for row in scored)
     for row in scored:  # marks are in the text that the row has
         [start, end] = row["elements"][0]["spans"][0]
         assert "dog" in scores_of(row).generation[start:end]
-    assert main(["score", str(table), *flags]) == OK  # resumes
+    assert main(["score", str(table), *flags]) == EXIT_OK  # resumes
     capsys.readouterr()
-    assert main(["score", str(table), *flags[1:]]) == UNUSABLE
+    assert main(["score", str(table), *flags[1:]]) == EXIT_UNUSABLE
     assert "was scored as" in capsys.readouterr().err
 
 
@@ -352,5 +354,5 @@ def test_markup_that_is_read_as_given_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = write_rows(tmp_path / "in.jsonl", [{"id": 7, "generation": MARKED, "reference": PLAIN}])
-    assert main(["score", str(table), "-o", str(tmp_path / "out.jsonl")]) == OK
+    assert main(["score", str(table), "-o", str(tmp_path / "out.jsonl")]) == EXIT_OK
     assert "do not rely on 1 (id 7): the generation has markup" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from posh_reward.cli import OK, UNUSABLE, main
+from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.types import Question, Verdict
 from tests.cli.running import pairs, run, write_rows
@@ -76,10 +76,10 @@ def one_pair(folder: Path, whole: dict[str, bytes], rng: random.Random) -> Count
     for pid, text in zip(pids, said, strict=True):
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         why = text.read_text()
-        if status == OK:
+        if status == EXIT_OK:
             complete = out.exists() and out.read_bytes() == whole[ending]
             seen["complete" if complete else "fault: status 0, rows missing"] += 1
-        elif status == UNUSABLE and REFUSAL in why:
+        elif status == EXIT_UNUSABLE and REFUSAL in why:
             seen["refused"] += 1
         else:
             seen["killed" if status == -signal.SIGKILL else f"fault: {status} {why[-300:]}"] += 1
@@ -87,7 +87,7 @@ def one_pair(folder: Path, whole: dict[str, bytes], rng: random.Random) -> Count
         seen["fault: the rows are no beginning of the whole"] += 1
     if not (ending != "jsonl" and out.exists() and out.read_bytes() == whole[ending]):
         status = main(flags)
-        if status != OK or out.read_bytes() != whole[ending]:
+        if status != EXIT_OK or out.read_bytes() != whole[ending]:
             seen[f"fault: not completed by another run, status {status}"] += 1
     for each in folder.glob("out.*"):
         if each != out:
@@ -107,7 +107,7 @@ def many_pairs(count: int, seed: int) -> Counter[str]:
         whole = {}
         for ending in ENDINGS:
             path = folder / f"whole.{ending}"
-            assert run("score", table, "-o", path, "--id", "id", "-q") == OK
+            assert run("score", table, "-o", path, "--id", "id", "-q") == EXIT_OK
             whole[ending] = path.read_bytes()
         return sum((one_pair(folder, whole, rng) for _ in range(count)), Counter())
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from posh_reward.cli import INCOMPLETE, OK, main
+from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, main
 from posh_reward.errors import InputError
 from posh_reward.models import model as model_names
 from posh_reward.models.fake_model import FakeModel
@@ -148,13 +148,13 @@ def table(folder: Path, *texts: str | None) -> Path:
 
 def scored(folder: Path, metric: str, source: Path, name: str = "scores.jsonl") -> Path:
     flags = ["-o", str(folder / name), "--id", "id", "--judge", "fake-model", "--quiet"]
-    assert main([metric, "score", str(source), *flags]) in (OK, INCOMPLETE)
+    assert main([metric, "score", str(source), *flags]) in (EXIT_OK, EXIT_INCOMPLETE)
     return folder / name
 
 
 def reported(scores: Path, *flags: str) -> str:
     page = scores.with_suffix(".html")
-    assert main(["report", str(scores), "-o", str(page), *flags]) == OK
+    assert main(["report", str(scores), "-o", str(page), *flags]) == EXIT_OK
     return page.read_text("utf-8")
 
 
@@ -196,7 +196,7 @@ def test_claims_say_what_bears_them_out(tmp_path: Path) -> None:
     out, csv = tmp_path / "scores.jsonl", tmp_path / "scores.csv"
     for name in (out, csv):
         command = ["prove", "score", str(source), "-o", str(name), "--quiet"]
-        assert main([*command, "--entailment-judge", "fake-model"]) == INCOMPLETE
+        assert main([*command, "--entailment-judge", "fake-model"]) == EXIT_INCOMPLETE
     page = reported(out)
     assert page == reported(csv)
     check_safe(page)

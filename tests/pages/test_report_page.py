@@ -10,7 +10,7 @@ from PIL import Image
 
 from posh_reward.audit.audit import FALSE, HONEST, Outcome
 from posh_reward.audit.audit import render_page as attack_page
-from posh_reward.cli import OK, main
+from posh_reward.cli import EXIT_OK, main
 from posh_reward.other_metrics.page import render_metric_page
 from posh_reward.pages.element_marks import PairCard
 from posh_reward.pages.element_marks import page as pair_page
@@ -313,10 +313,10 @@ def of_command(*arguments: str) -> Callable[[Path], str]:
         source, scores = write_rows(folder / "in.jsonl", rows), folder / "scores.jsonl"
         out = folder / "out.html"
         if arguments[0] == "report":
-            assert run("score", source, "-o", scores, "--elements", "--quiet") == OK
-            assert main(["report", str(scores), "-o", str(out)]) == OK
+            assert run("score", source, "-o", scores, "--elements", "--quiet") == EXIT_OK
+            assert main(["report", str(scores), "-o", str(out)]) == EXIT_OK
         else:
-            assert main([*arguments, str(source), "--page", str(out)]) == OK
+            assert main([*arguments, str(source), "--page", str(out)]) == EXIT_OK
         return out.read_text("utf-8")
 
     return page

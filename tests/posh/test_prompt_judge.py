@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from posh_reward import ConfigError, JudgeError, PoSh, PoshReward
-from posh_reward.cli import JUDGE, OK, main
+from posh_reward.cli import EXIT_JUDGE_FAILED, EXIT_OK, main
 from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt, make_verdict
@@ -221,10 +221,10 @@ def test_score_refuses_by_default_and_marks_rows_otherwise(
     row = {"generation": PROBES[0], "reference": PROBES[0]}
     table.write_text(json.dumps(row) + "\n")
     command = ["score", str(table), "--judge", "fake-model", "-o", str(out)]
-    assert main(command) == JUDGE
+    assert main(command) == EXIT_JUDGE_FAILED
     assert "does not answer with a grade" in capsys.readouterr().err
     assert not out.exists() or not out.read_text(), "nothing is scored"
-    assert main([*command, "--unchecked"]) == OK
+    assert main([*command, "--unchecked"]) == EXIT_OK
     assert "do not rely on 1 (id 1): most replies of the judge" in capsys.readouterr().err
     [scored] = map(json.loads, out.read_text().splitlines())
     assert scored["doubtful_share"] == 1.0

@@ -29,7 +29,7 @@ from recipes import dapo_posh, sft, tiny_qwen
 def main() -> None:
     folder, case, *flags = sys.argv[1:]
     if case == "build":
-        tiny_qwen.HEADS = 1
+        tiny_qwen.NUM_HEADS = 1
         tiny_qwen.build(Path(folder, "pretrained"), warm_up_steps=0, pretrain_steps=30)
         # So that it reads its prompt.
         sft.main(

@@ -17,13 +17,13 @@ import pytest
 from PIL import Image
 
 from posh_reward import HarmonicEval, InputError, JudgeError, PoSh, PoshReward
-from posh_reward.cli.serve_command import server_of
+from posh_reward.cli.serve_command import build_server
 from posh_reward.errors import ConfigError
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.reward.shaping import Shaping
 from posh_reward.reward.texts import completion_of
 from posh_reward.serve import client
-from posh_reward.serve.app import CAUSES, LONGEST_VALUE, Refusal, create_app
+from posh_reward.serve.app import MAX_VALUE_CHARACTERS, REFUSAL_CODES, Refusal, create_app
 from posh_reward.serve.client import RemoteMetric, RemotePosh
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure, Scores
@@ -261,7 +261,7 @@ def served(app: Any, port: int = 0) -> Iterator[str]:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", port))
         held.listen(100)
-        server = server_of(app)
+        server = build_server(app)
         thread = threading.Thread(target=server.run, args=([held],))
         thread.start()
         try:
@@ -346,7 +346,7 @@ def test_a_server_that_stays_away_is_a_failure_of_each_text(posh: PoSh) -> None:
 def hasty(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
     """Clients that wait for tenths of seconds; returns what has been logged."""
     monkeypatch.setattr(client, "QUIET_SECONDS", 0.2)
-    monkeypatch.setattr(client, "FIRST_SECONDS", 1.0)
+    monkeypatch.setattr(client, "FIRST_ANSWER_SECONDS", 1.0)
     return lambda: caplog.text
 
 
@@ -378,7 +378,7 @@ def test_a_server_that_is_starting_is_waited_for(posh: PoSh, hasty: Callable[[],
         loading.listen(100)
         time.sleep(1.5)
         assert hasty().count("waiting for the metric's server") == 1
-        server = server_of(create_app(BatchedMetric(posh)))
+        server = build_server(create_app(BatchedMetric(posh)))
         serving = threading.Thread(target=server.run, args=([loading],))
         serving.start()
         thread.join()
@@ -449,8 +449,8 @@ def refusal_of(response: Any) -> tuple[int, str, str | None, str | None]:
     assert "\n" not in body.error + body.remedy
     assert body.error
     assert body.remedy.endswith(".")
-    assert len(body.value or "") <= LONGEST_VALUE
-    assert CAUSES[body.code][0] == response.status_code
+    assert len(body.value or "") <= MAX_VALUE_CHARACTERS
+    assert REFUSAL_CODES[body.code][0] == response.status_code
     return response.status_code, body.code, body.field, body.value
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from posh_reward.cli.packets import answer_files
+from posh_reward.cli.packets import list_answer_files
 from posh_reward.serve.study_app import read_tokens, study_app
 from posh_reward.study.packets.make import read_key, write_packet
 from posh_reward.study.packets.rater_answers import collect
@@ -202,7 +202,7 @@ def test_answers_that_older_ones_replace_are_kept(site: Site) -> None:
     assert site.file().read_bytes() == old
     [kept] = (site.folder / "packet.answers" / ".earlier").iterdir()
     assert kept.read_bytes() == full, "the first are among these"
-    assert answer_files([str(site.file().parent)]) == [site.file()]
+    assert list_answer_files([str(site.file().parent)]) == [site.file()]
     for file in (site.file(), kept, site.folder / "packet.links.csv"):
         assert file.stat().st_mode & 0o077 == 0, "they hold people's answers"
 

@@ -12,7 +12,7 @@ import pytest
 
 from posh_reward import InputError, JudgeError, PoSh
 from posh_reward.errors import BusyError
-from posh_reward.serve.window import BatchedMetric, BatchWindow, results_of
+from posh_reward.serve.window import BatchedMetric, BatchWindow, wait_for_results
 
 TEXTS = ["A red dog.", "A man sleeps.", "Two cats on a table.", "A short man in a green coat."]
 REFERENCE = "A short man in a green coat sleeps."
@@ -103,7 +103,7 @@ def test_the_queue_is_bounded_and_callers_wait_for_room() -> None:
         return await asyncio.gather(*calls)
 
     assert asyncio.run(late()) == [item * item for item in range(10)]
-    assert results_of(first + second) == [1, 4, 9]
+    assert wait_for_results(first + second) == [1, 4, 9]
     assert max(map(len, work.batches)) == 2
 
 
@@ -123,7 +123,7 @@ def test_a_cancelled_item_is_left_out_and_its_neighbours_are_not() -> None:
         return [await tasks[0], await tasks[2]]
 
     assert asyncio.run(main()) == [1, 9]
-    assert results_of(blocking) == [0]
+    assert wait_for_results(blocking) == [0]
     assert work.batches == [[0], [1, 3]]
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward.cli import INCOMPLETE, OK, UNUSABLE, main
+from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.errors import InputError
 from posh_reward.tables.layouts import KNOWN
 from posh_reward.tables.reading import open_rows
@@ -82,7 +82,7 @@ def test_an_example_has_its_references(name: str) -> None:
 def test_every_example_is_scored_alike(name: str, tmp_path: Path) -> None:
     joined = ["--references", EXAMPLES / "coco_captions.json"] if name in ONE_TEXT else []
     out = tmp_path / "scores.jsonl"
-    assert run("score", example(name), *joined, "-o", out) == OK
+    assert run("score", example(name), *joined, "-o", out) == EXIT_OK
     assert [(str(row["id"]), row["generation"]) for row in rows_in(out)] == [*GENERATIONS.items()]
     assert rows_in(out)[1]["reference"] == " ".join(REFERENCES["102"])
 
@@ -90,7 +90,7 @@ def test_every_example_is_scored_alike(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["label_studio.json", "label_studio.csv"])
 def test_what_annotators_wrote_is_beside_their_data(name: str, tmp_path: Path) -> None:
     out = tmp_path / "scores.jsonl"
-    assert run("score", example(name), "--generation", "caption", "-o", out) == OK
+    assert run("score", example(name), "--generation", "caption", "-o", out) == EXIT_OK
     assert [row["generation"] for row in rows_in(out)] == [*GENERATIONS.values()]
     assert rows_in(out)[0]["reference"] == " ".join(REFERENCES["101"])
 
@@ -233,7 +233,9 @@ def test_what_does_not_join_is_named_and_counted(
     texts = {"0": None, "1": "A dog.", "3": ["A cat."], "9": "A hat."}
     (tmp_path / "refs.json").write_text(json.dumps(texts))
     out = tmp_path / "out.jsonl"
-    assert run("score", inputs, "--references", tmp_path / "refs.json", "-o", out) == INCOMPLETE
+    assert (
+        run("score", inputs, "--references", tmp_path / "refs.json", "-o", out) == EXIT_INCOMPLETE
+    )
     assert [row["f1"] is None for row in rows_in(out)] == [True, False, True, False]
     told = capsys.readouterr().err
     assert "no reference in" in told
@@ -262,7 +264,7 @@ def test_references_that_cannot_be_joined_are_refused(
     inputs = write_rows(tmp_path / "in.jsonl", [{"id": 1, "generation": "A dog."}])
     (tmp_path / "refs.json").write_text(json.dumps(references))
     assert main(["score", str(inputs), "--references", str(tmp_path / "refs.json"), *flags]) == (
-        UNUSABLE
+        EXIT_UNUSABLE
     )
     assert reason in capsys.readouterr().err
 
@@ -313,9 +315,9 @@ def test_a_row_without_an_identity_is_refused_and_can_be_numbered(
 ) -> None:
     whole = [{**row, "generation": "A dog.", "reference": "A dog."} for row in rows]
     path, out = write_rows(tmp_path / "in.jsonl", whole), tmp_path / "out.jsonl"
-    assert run("score", path, "-o", out) == UNUSABLE
+    assert run("score", path, "-o", out) == EXIT_UNUSABLE
     assert reason in capsys.readouterr().err
-    assert run("score", path, "-o", out, "--number-rows") == OK
+    assert run("score", path, "-o", out, "--number-rows") == EXIT_OK
     assert [row["id"] for row in rows_in(out)] == [*range(1, len(rows) + 1)]
 
 
@@ -330,14 +332,18 @@ def two_models(ids: dict[str, Sequence[int]]) -> list[Row]:
 @pytest.mark.parametrize(
     ("ids", "status", "said"),
     [
-        ({"a": range(8), "b": range(8)}, OK, "Differences to a"),
-        ({"a": range(8), "b": range(8, 16)}, UNUSABLE, "'b' and 'a' have no id in common"),
+        ({"a": range(8), "b": range(8)}, EXIT_OK, "Differences to a"),
+        ({"a": range(8), "b": range(8, 16)}, EXIT_UNUSABLE, "'b' and 'a' have no id in common"),
         (
             {"a": range(8), "b": range(7, 16)},
-            OK,
+            EXIT_OK,
             "the models have different ids ('a' 8, 'b' 9",
         ),
-        ({"a": range(8), "b": range(8), "c": [9]}, UNUSABLE, "'c' and 'a' have no id in common"),
+        (
+            {"a": range(8), "b": range(8), "c": [9]},
+            EXIT_UNUSABLE,
+            "'c' and 'a' have no id in common",
+        ),
     ],
 )
 def test_models_are_compared_by_their_ids(
@@ -349,10 +355,10 @@ def test_models_are_compared_by_their_ids(
 ) -> None:
     path = write_rows(tmp_path / "in.jsonl", two_models(ids))
     out, page = tmp_path / "out.jsonl", tmp_path / "page.html"
-    assert run("score", path, "-o", out) == OK
+    assert run("score", path, "-o", out) == EXIT_OK
     assert main(["report", str(out), "-o", str(page)]) == status
     assert said in capsys.readouterr().err
-    assert main(["report", str(out), "-o", str(page), "--allow-differences"]) == OK
+    assert main(["report", str(out), "-o", str(page), "--allow-differences"]) == EXIT_OK
 
 
 def test_label_studio_numbers_its_tasks_in_csv() -> None:
@@ -396,11 +402,11 @@ def test_two_columns_of_ids_are_not_guessed_between(
     rows = [{"id": 4, "image_id": 5, "generation": "A dog."}]
     inputs = write_rows(tmp_path / "in.jsonl", rows)
     references = saved(tmp_path / "refs.json", {"4": "Image 4.", "5": "Image 5."})
-    assert run("score", inputs, "--references", references) == UNUSABLE
+    assert run("score", inputs, "--references", references) == EXIT_UNUSABLE
     assert "has the columns id and image_id: name the one" in capsys.readouterr().err
     for flag, expected in (("id", "Image 4."), ("image_id", "Image 5.")):
         out = tmp_path / f"{flag}.jsonl"
-        assert run("score", inputs, "--references", references, "--id", flag, "-o", out) == OK
+        assert run("score", inputs, "--references", references, "--id", flag, "-o", out) == EXIT_OK
         assert rows_in(out)[0]["reference"] == expected
 
 
@@ -451,7 +457,7 @@ def test_of_two_text_areas_one_has_to_be_named(
     assert joined(tmp_path, rows, tasks, "--reference", "about") == {"1": None, "2": "A cat."}
     capsys.readouterr()
     inputs = write_rows(tmp_path / "in.jsonl", rows)
-    assert run("score", inputs, "--references", tmp_path / "refs.json") == UNUSABLE
+    assert run("score", inputs, "--references", tmp_path / "refs.json") == EXIT_UNUSABLE
     assert "'title', 'about': name the right one with --reference" in capsys.readouterr().err
 
 
@@ -537,9 +543,9 @@ def test_models_in_files_of_their_own_are_compared(
         out = tmp_path / f"{name}.jsonl"
         truths = saved(tmp_path / "refs.json", {str(place): "A dog." for place in range(6)})
         results = saved(tmp_path / f"{name}.json", said)
-        assert run("score", results, "--references", truths, "-o", out) == OK
+        assert run("score", results, "--references", truths, "-o", out) == EXIT_OK
         outs.append(str(out))
-    assert main(["report", *outs, "-o", str(tmp_path / "page.html")]) == OK
+    assert main(["report", *outs, "-o", str(tmp_path / "page.html")]) == EXIT_OK
     assert "Differences to first" in capsys.readouterr().err
 
 
@@ -555,7 +561,7 @@ def test_an_audit_counts_rows_without_a_text(
 def test_a_row_may_lack_what_others_have(tmp_path: Path) -> None:
     rows = [{"id": 1, "reference": "A dog."}, {"id": 2, "generation": "A dog.", "reference": "A."}]
     out = tmp_path / "out.jsonl"
-    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == INCOMPLETE
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == EXIT_INCOMPLETE
     assert [row["f1"] is None for row in rows_in(out)] == [True, False]
 
 
@@ -569,10 +575,10 @@ def test_a_row_without_an_id_does_not_take_those_of_others(
 ) -> None:
     rows = [{"generation": "A dog.", "reference": "A dog."}] * 2
     path = write_rows(tmp_path / "in.jsonl", [rows[0], {"id": "x7", **rows[1]}])
-    assert run("score", path) == UNUSABLE
+    assert run("score", path) == EXIT_UNUSABLE
     assert "row 2: the first row has no id, and this one has" in capsys.readouterr().err
     out = tmp_path / "out.jsonl"
-    assert run("score", write_rows(path, [{"ID ": "x7", **rows[0]}]), "-o", out) == OK
+    assert run("score", write_rows(path, [{"ID ": "x7", **rows[0]}]), "-o", out) == EXIT_OK
     assert rows_in(out)[0]["id"] == "x7"
 
 
@@ -595,9 +601,9 @@ def test_a_report_names_silent_texts(tmp_path: Path, capsys: pytest.CaptureFixtu
         for row in two_models({"a": range(8), "b": range(8)})
     ]
     out = tmp_path / "out.jsonl"
-    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == OK
+    assert run("score", write_rows(tmp_path / "in.jsonl", rows), "-o", out) == EXIT_OK
     capsys.readouterr()
-    assert main(["report", str(out), "-o", str(tmp_path / "page.html")]) == OK
+    assert main(["report", str(out), "-o", str(tmp_path / "page.html")]) == EXIT_OK
     said = capsys.readouterr().err
     assert "the mean precision of b leaves out 8 of 8 rows" in said
     assert "the generation is empty" in said

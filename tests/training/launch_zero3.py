@@ -45,7 +45,7 @@ from recipes import dapo_posh, sft, tiny_qwen
 def main() -> None:
     command, *flags = sys.argv[1:]
     if command == "build":
-        tiny_qwen.WIDTH = 384
+        tiny_qwen.HIDDEN_SIZE = 384
         tiny_qwen.build(Path(flags[0]), warm_up_steps=0, pretrain_steps=0)
         return
     go_without_gpus()

@@ -166,7 +166,7 @@ def load(path: Path, seconds: float) -> None:
 
 def serve(judge: str, batch: int, milliseconds: float) -> None:
     """Serve a metric at a free port, and print its address."""
-    from posh_reward.cli.serve_command import server_of
+    from posh_reward.cli.serve_command import build_server
     from posh_reward.serve.app import create_app
     from posh_reward.serve.window import BatchedMetric
 
@@ -174,7 +174,7 @@ def serve(judge: str, batch: int, milliseconds: float) -> None:
     metric.score(["A dog."], ["A red dog."])
     with socket.create_server(("127.0.0.1", 0)) as listening:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-        server_of(create_app(metric)).run([listening])
+        build_server(create_app(metric)).run([listening])
 
 
 def kills(

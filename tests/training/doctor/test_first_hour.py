@@ -263,7 +263,7 @@ def real(
     (about / "METADATA").write_text(str(metadata.distribution("posh-reward").metadata))
     build = (
         "import sys; from pathlib import Path; from recipes import tiny_qwen;"
-        "from tests.models.tiny import save_tiny_qwen3; tiny_qwen.WIDTH = 384;"
+        "from tests.models.tiny import save_tiny_qwen3; tiny_qwen.HIDDEN_SIZE = 384;"
         "tiny_qwen.build(Path(sys.argv[1], 'policy'), warm_up_steps=0, pretrain_steps=0);"
         "save_tiny_qwen3(Path(sys.argv[1], 'judge'), Path(sys.argv[2]))"
     )
