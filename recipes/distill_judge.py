@@ -23,7 +23,7 @@ from transformers import TrainingArguments
 from trl import ModelConfig, ScriptArguments
 
 from posh_reward.distill.answer_trainer import AnswerTrainer, AnswerTrees, read_rows
-from posh_reward.distill.question_set import SUMMARY, read_question_set
+from posh_reward.distill.question_set import SUMMARY_FILE, read_question_set
 from posh_reward.distill.ship_judge import measure_judge, save_judge, write_card
 from posh_reward.errors import ConfigError
 from posh_reward.models.chat import Chat
@@ -114,9 +114,9 @@ def refuse_other_questions(folder: Path, args: TrainingArguments) -> None:
     Raises:
         ConfigError: the checkpoint to resume from has learned another question set.
     """
-    summary, copy = folder / SUMMARY, Path(args.output_dir) / SUMMARY
-    resumes = copy.is_file() and last_checkpoint(args)
-    if resumes and copy.read_bytes() != summary.read_bytes():
+    summary, copy = folder / SUMMARY_FILE, Path(args.output_dir) / SUMMARY_FILE
+    learned = copy.read_bytes() if copy.is_file() and last_checkpoint(args) else None
+    if learned not in (None, summary.read_bytes()):
         raise ConfigError(
             f"{args.output_dir} has learned other questions than those in {folder}: choose another "
             "output_dir"

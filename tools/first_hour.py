@@ -17,7 +17,7 @@ from typing import Any
 import posh_reward.training.extra  # noqa: F401
 
 # isort: split
-from posh_reward.training.doctor.first_hour import STEPS, Measurement
+from posh_reward.training.doctor.first_hour import STAGES, Measurement
 
 BEGIN, END = "<!-- tools.first_hour -->", "<!-- end -->"
 
@@ -39,7 +39,7 @@ def lines(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield "| rung | status | seconds | measured (`fit`'s estimate) | not tried |"
         yield "|---|---|---|---|---|"
         rungs = {rung["name"]: rung for rung in document["rungs"]}
-        for name in STEPS:
+        for name in STAGES:
             yield row(name, rungs.get(name))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from posh_reward.errors import ConfigError, PoshError
 from posh_reward.training.doctor.diagnosis import recipe_settings
 from posh_reward.training.fit import disk_size, machine_memory, phases
-from posh_reward.training.run_check import RunCheck, check, check_run
+from posh_reward.training.run_check import RunCheck, check_run, print_run_check
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = """\
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
         if not argv or argv[0].startswith("-"):
             raise ConfigError("name a configuration, such as configs/dapo/qwen2_5_vl_7b.yaml")
         config, *flags = argv
-        return check(recipe_settings(Path(config)), ["--config", config, *flags])
+        return print_run_check(recipe_settings(Path(config)), ["--config", config, *flags])
     except PoshError as error:
         print(f"fit: {error}", file=sys.stderr)
         return 2

@@ -61,13 +61,19 @@ def add_recipe_flags(command: argparse.ArgumentParser) -> None:
 
 
 def fetch_assets(flags: argparse.Namespace) -> int:
-    from posh_reward.training.fetch import STATES, assets_of, check_data, fetch_all, prepare_data
+    from posh_reward.training.fetch import (
+        ASSET_STATES,
+        check_data,
+        fetch_all,
+        list_assets,
+        prepare_data,
+    )
 
-    assets = assets_of(flags.config, flags.recipe_flags)
+    assets = list_assets(flags.config, flags.recipe_flags)
     complete = True
     for asset, state in fetch_all(assets, dry_run=flags.check):
         complete &= state in ("here", "fetched")
-        if state not in STATES:  # the reason of a failure
+        if state not in ASSET_STATES:  # the reason of a failure
             state = f"failed: {state}"
         print(escape_controls(f"{asset}: {state}"), file=sys.stderr, flush=True)
     check_data(flags.config, flags.recipe_flags)
@@ -104,8 +110,8 @@ def check_node(flags: argparse.Namespace) -> int:
     import posh_reward.training.extra  # noqa: F401  # ends with one line where packages are missing
 
     # isort: split
-    from posh_reward.training.doctor.diagnosis import SECONDS, NodePlace, diagnose
-    from posh_reward.training.doctor.first_hour import climb
+    from posh_reward.training.doctor.diagnosis import TRIAL_SECONDS, NodePlace, diagnose
+    from posh_reward.training.doctor.first_hour import run_stages
 
     # Users cannot fix deprecations of names that several versions of transformers support.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"(trl|transformers)\b")
@@ -115,12 +121,12 @@ def check_node(flags: argparse.Namespace) -> int:
     more = [flag for flag in flags.recipe_flags if flag != "--"]
     failed = 0
     if flags.first_hour is not None:
-        stages = climb(flags.config, more, flags.first_hour, flags.processes, flags.timeout)
+        stages = run_stages(flags.config, more, flags.first_hour, flags.processes, flags.timeout)
         for stage in stages:
             failed += stage.status != "ran"
             print(escape_controls(str(stage)), flush=True)
     else:
-        for check in diagnose(flags.config, more, place, flags.timeout or SECONDS):
+        for check in diagnose(flags.config, more, place, flags.timeout or TRIAL_SECONDS):
             failed += check.state == "FAILED"
             print(escape_controls(str(check)), flush=True)
         if failed:

@@ -140,12 +140,12 @@ def collect_answers(flags: argparse.Namespace) -> int:
     for text, reference in _read_text_rows(flags):
         if _is_text(reference):
             rows.append((text if _is_text(text) else None, reference))
-    questions = question_set.collect(
+    questions = question_set.collect_answers(
         judge_choice(flags.judge), rows, Path(flags.output), settings,
         perturbations=flags.perturbed, seed=flags.seed,
     )  # fmt: skip
     if not flags.quiet:
-        print(escape_controls(question_set.listing(questions)), file=sys.stderr)
+        print(escape_controls(question_set.describe_summary(questions)), file=sys.stderr)
     return EXIT_OK
 
 

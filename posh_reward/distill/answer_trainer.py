@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, TrainingArguments
 
 
-IGNORED = -100  # transformers' label for a position without loss
+IGNORED_LABEL = -100  # transformers' label for a position without loss
 NO_ANSWER = (float("nan"),) * len(LABELS)
-TOGETHER = 8  # most prompts per tree: more would share more, but a batch would have fewer pairs
+PROMPTS_PER_TREE = 8  # at most: more would share more, but a batch would have fewer pairs
 
 
 class AnswerTokens(NamedTuple):
@@ -55,7 +55,7 @@ class AnswerTree(NamedTuple):
     answers: tuple[AnswerTokens, ...]
 
     @property
-    def tokens(self) -> int:
+    def token_count(self) -> int:
         """Tokens of the row, without padding."""
         return self.shared + sum(len(answer.ids) - self.shared for answer in self.answers)
 
@@ -95,17 +95,17 @@ class AnswerTrees(Dataset[dict[str, Any]]):
         for alike in by_prefix.values():
             rng.shuffle(alike)
             prompts = chat.encode([Prompt(row["prefix"], row["suffix"]) for row in alike])
-            answers = [
-                answer_tokens(row, ids, chat) for row, ids in zip(alike, prompts, strict=True)
-            ]
-            longest = max(longest, *(len(answer.ids) for answer in answers))
-            short = [answer for answer in answers if len(answer.ids) <= max_tokens]
-            left_out += len(answers) - len(short)
-            tokens += sum(len(answer.ids) for answer in short)
-            self.trees += trees(short)
-        self.lengths = Lengths(
-            len(rows) - left_out, longest, left_out, tokens, sum(t.tokens for t in self.trees)
-        )
+            short = []
+            for row, ids in zip(alike, prompts, strict=True):
+                answer = answer_tokens(row, ids, chat)
+                longest = max(longest, len(answer.ids))
+                if len(answer.ids) <= max_tokens:
+                    short.append(answer)
+                    tokens += len(answer.ids)
+            left_out += len(alike) - len(short)
+            self.trees += build_trees(short)
+        computed = sum(tree.token_count for tree in self.trees)
+        self.lengths = Lengths(len(rows) - left_out, longest, left_out, tokens, computed)
         if not self.trees:
             raise ConfigError(
                 f"none of {len(rows)} prompts has at most {max_tokens} tokens: raise "
@@ -117,7 +117,7 @@ class AnswerTrees(Dataset[dict[str, Any]]):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         tree = self.trees[index]
-        return {"tree": tree, "input_ids": range(tree.tokens)}  # samplers sort by its length
+        return {"tree": tree, "input_ids": range(tree.token_count)}  # samplers sort by its length
 
 
 def answer_tokens(row: dict[str, Any], prompt: Sequence[int], chat: Chat) -> AnswerTokens:
@@ -129,10 +129,10 @@ def answer_tokens(row: dict[str, Any], prompt: Sequence[int], chat: Chat) -> Ans
     return AnswerTokens([*prompt, *ended[:-1]], ended, NO_ANSWER)
 
 
-def trees(answers: Sequence[AnswerTokens]) -> Iterator[AnswerTree]:
-    """Group prompts into trees of ``TOGETHER``."""
-    for start in range(0, len(answers), TOGETHER):
-        some = answers[start : start + TOGETHER]
+def build_trees(answers: Sequence[AnswerTokens]) -> Iterator[AnswerTree]:
+    """Group prompts into trees of ``PROMPTS_PER_TREE``."""
+    for start in range(0, len(answers), PROMPTS_PER_TREE):
+        some = answers[start : start + PROMPTS_PER_TREE]
         # Logits are computed at the last ``own`` positions of each slot, which therefore must not
         # be shared.
         own = max(max(len(answer.reply), 1) for answer in some)
@@ -162,21 +162,23 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
     with the tokens that predict the answer. Returns ``input_ids`` and ``position_ids`` (rows,
     tokens); ``attention_mask`` (rows, 1, tokens, tokens), true where one token attends to another;
     ``logits_to_keep`` (slots x replies), the predicting positions; ``labels`` (rows, slots, longest
-    rewrite), the rewrites' tokens, else ``IGNORED``; ``probabilities`` (rows, slots, labels), NaN
-    for rewrites and empty slots; ``weights`` (rows, slots), 0 for empty slots.
+    rewrite), the rewrites' tokens, else ``IGNORED_LABEL``; ``probabilities`` (rows, slots, labels),
+    NaN for rewrites and empty slots; ``weights`` (rows, slots), 0 for empty slots.
     """
     batch: list[AnswerTree] = [row["tree"] for row in rows]
     shared = max(tree.shared for tree in batch)
     slots = max(len(tree.answers) for tree in batch)
-    size = max(len(answer.ids) - tree.shared for tree in batch for answer in tree.answers)
-    width = max(1, *(len(answer.reply) for tree in batch for answer in tree.answers))
+    size, width = 0, 1  # tokens of a slot, and of the longest rewrite
+    for tree in batch:
+        size = max(size, *(len(answer.ids) - tree.shared for answer in tree.answers))
+        width = max(width, *(len(answer.reply) for answer in tree.answers))
     length = shared + slots * size
     # Padding on the left of each part, so that all answers end in the same columns, and one
     # ``logits_to_keep`` serves all rows: the head is the largest layer of a small model.
     ids = np.full((len(batch), length), pad, np.int64)
     positions = np.zeros((len(batch), length), np.int64)
     part = np.full((len(batch), length), -1, np.int64)  # -1 padding, 0 shared, then 1, 2 ... slots
-    labels = np.full((len(batch), slots, width), IGNORED, np.int64)
+    labels = np.full((len(batch), slots, width), IGNORED_LABEL, np.int64)
     targets = np.full((len(batch), slots, len(LABELS)), np.nan, np.float32)
     weights = np.zeros((len(batch), slots), np.float32)
     for row, tree in enumerate(batch):
@@ -217,7 +219,7 @@ def tree_mask(part: NDArray[np.int64]) -> NDArray[np.bool_]:
     return sees
 
 
-LEAST = 1e-9  # lower bound on a label's probability: the teacher's may be 0, which has no logarithm
+MIN_PROBABILITY = 1e-9  # of a label: the teacher's may be 0, which has no logarithm
 
 
 class AnswerTrainer(Trainer):  # type: ignore[misc]
@@ -245,7 +247,7 @@ class AnswerTrainer(Trainer):  # type: ignore[misc]
             train_dataset=rows,
             eval_dataset=held_out,
             data_collator=partial(collate, pad=0 if pad is None else pad),
-            compute_metrics=lambda outputs: fidelity(outputs.predictions, outputs.label_ids),
+            compute_metrics=lambda it: measure_fidelity(it.predictions, it.label_ids),
             **others,
         )
         self.model_accepts_loss_kwargs = False  # the loss below is a mean over rows
@@ -261,14 +263,13 @@ class AnswerTrainer(Trainer):  # type: ignore[misc]
     ) -> Any:
         """Return the mean loss of the rows, and on request each row's answer."""
         inputs = dict(inputs)
-        targets, labels, weights = (
-            inputs.pop(name) for name in ("probabilities", "labels", "weights")
-        )
+        targets, labels = inputs.pop("probabilities"), inputs.pop("labels")
+        weights = inputs.pop("weights")
         logits = model(**inputs, use_cache=False).logits  # (rows, slots x width, vocabulary)
         rows, slots, width = labels.shape
         log_probabilities = logits.float().log_softmax(-1).view(rows, slots, width, -1)
         answers = log_answers(log_probabilities, labels, self._label_ids)
-        divergence = kl(targets.nan_to_num(1 / len(LABELS)), answers[..., :-1])
+        divergence = kl_divergence(targets.nan_to_num(1 / len(LABELS)), answers[..., :-1])
         rewrite = self._rewrite_weight * answers[..., -1]
         # ``where`` passes a zero gradient to the branch that is not taken, but 0 times NaN is NaN:
         # hence the ``nan_to_num`` above.
@@ -297,24 +298,24 @@ def log_answers(
     """Return each label's log-probability, and the rewrite's mean loss: (..., labels + 1).
 
     ``log_probabilities`` (..., positions, vocabulary) are those at the last positions of each slot,
-    ``labels`` (..., positions) the rewrites' tokens, else ``IGNORED``.
+    ``labels`` (..., positions) the rewrites' tokens, else ``IGNORED_LABEL``.
     """
     last = log_probabilities[..., -1, :]
     # Not renormalised over the labels: the divergence then penalises mass on other tokens.
     by_label = [last[..., ids.to(last.device)].logsumexp(-1) for ids in label_ids]
-    counts = labels != IGNORED
+    counts = labels != IGNORED_LABEL
     tokens = log_probabilities.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
     rewrite = -(tokens * counts).sum(-1) / counts.sum(-1).clamp(min=1)
     return torch.stack([*by_label, rewrite], dim=-1)
 
 
-def kl(targets: torch.Tensor, log_outputs: torch.Tensor) -> torch.Tensor:
+def kl_divergence(targets: torch.Tensor, log_outputs: torch.Tensor) -> torch.Tensor:
     """Return the divergence in nats of (..., labels) student from teacher distributions: (...)."""
-    log_targets = targets.clamp(min=LEAST).log()
+    log_targets = targets.clamp(min=MIN_PROBABILITY).log()
     return (targets * (log_targets - log_outputs)).sum(-1)
 
 
-def fidelity(answers: Floats, targets: Floats) -> dict[str, float]:
+def measure_fidelity(answers: Floats, targets: Floats) -> dict[str, float]:
     """Return the agreement of a student with its teacher, under the names in the log.
 
     ``answers`` are from ``log_answers``; ``targets`` (rows, labels) are NaN for rewrites.
@@ -328,12 +329,14 @@ def fidelity(answers: Floats, targets: Floats) -> dict[str, float]:
     targets, outputs = targets[is_question], np.exp(answers[is_question, :-1].astype(np.float64))
     mass = outputs.sum(axis=1, keepdims=True)
     outputs /= mass
-    logs = np.log(np.maximum(targets, LEAST)) - np.log(np.maximum(outputs, LEAST))
+    log_targets = np.log(np.maximum(targets, MIN_PROBABILITY))
+    log_outputs = np.log(np.maximum(outputs, MIN_PROBABILITY))
+    divergences = (targets * (log_targets - log_outputs)).sum(axis=1)
     scale = np.arange(1, len(LABELS) + 1)
     teacher: Floats = targets @ scale
     student: Floats = outputs @ scale
     return figures | {
-        "kl": float((targets * logs).sum(axis=1).mean()),
+        "kl": float(divergences.mean()),
         "label_mass": float(mass.mean()),
         "grades_apart": float(np.abs(teacher - student).mean()),
         "present_alike": float(((teacher >= PRESENT) == (student >= PRESENT)).mean()),

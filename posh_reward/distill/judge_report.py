@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import comb, isnan, nan, sqrt
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
 
-from posh_reward.distill.judge_runs import AGAIN, JudgeRun, QuestionKey, ScoredPair
+from posh_reward.distill.judge_runs import (
+    SECOND_RUN_SUFFIX,
+    JudgeRun,
+    QuestionKey,
+    ScoredPair,
+)
 from posh_reward.posh.means import counted
 from posh_reward.posh.names import PRESENT
 from posh_reward.posh.wording import question
@@ -26,14 +32,15 @@ from posh_reward.tables.statistics import (
 from posh_reward.tables.text_tables import align
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Question
 
-LARGEST, SHOWN = 20, 5  # questions with the largest differences in JSON, and in a terminal
-AXES = ("precision", "recall", "f1")
+MAX_DIFFERENCES_STORED = 20  # questions with the largest differences, in JSON
+MAX_DIFFERENCES_SHOWN = 5  # of them in a terminal
+SCORE_AXES = ("precision", "recall", "f1")
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     "f1": ("f1",),
     "precision and recall": ("precision", "recall"),
 }
 """Sets of rewards; two are normalised within the group before they are added."""
-PARTS = ("all", "entity", "attribute", "relation", "precision", "recall")
+QUESTION_PARTS = ("all", "entity", "attribute", "relation", "precision", "recall")
 """Sets of questions: all, of one kind, of one direction."""
 
 
@@ -53,7 +60,7 @@ class JudgeComparison:
     first: JudgeRun
     other: JudgeRun
     references: int
-    questions: Mapping[str, QuestionAgreement]  # by those of ``PARTS`` that have questions
+    questions: Mapping[str, QuestionAgreement]  # by those of ``QUESTION_PARTS`` that have questions
     failures: int  # questions that at least one could not answer
     largest: Sequence[QuestionDifference]
     pairs: Mapping[str, PairAgreement]  # by axis
@@ -61,7 +68,7 @@ class JudgeComparison:
     groups: Mapping[str, GroupAgreement]  # by objective; empty if no reference has two texts
 
 
-def compare(
+def compare_runs(
     first: JudgeRun, other: JudgeRun, pairs: Sequence[ScoredPair], resamples: int = 1000
 ) -> JudgeComparison:
     """Compare two runs over the same pairs: ``other`` may replace ``first``."""
@@ -69,62 +76,63 @@ def compare(
     graded = np.flatnonzero(~np.isnan(grades).any(axis=1))
     failures = len(keys) - len(graded)
     keys, grades = [keys[i] for i in graded], grades[graded]
-    axes = {axis: _scores(first, other, axis) for axis in AXES}
-    usable = np.flatnonzero(~np.isnan(axes["f1"]).any(axis=1))
+    scores = {axis: _score_columns(first, other, axis) for axis in SCORE_AXES}
+    scored = np.flatnonzero(~np.isnan(scores["f1"]).any(axis=1))
     references = [pair.reference.strip() for pair in pairs]
-    groups = {
-        name: group_agreement(np.stack([axes[a] for a in objectives]), references, resamples)
-        for name, objectives in OBJECTIVES.items()
-    }
+    by_axis: dict[str, PairAgreement] = {}
+    for axis in SCORE_AXES:
+        if rows := _with_elements(first, axis, scored):
+            some = [references[row] for row in rows]
+            by_axis[axis] = pair_agreement(scores[axis][rows], some, resamples)
+    by_objective: dict[str, GroupAgreement] = {}
+    for name, axes in OBJECTIVES.items():
+        rewards = np.stack([scores[axis] for axis in axes])
+        if group := group_agreement(rewards, references, resamples):
+            by_objective[name] = group
     return JudgeComparison(
         first,
         other,
         len(set(references)),
-        _by_part(keys, grades, resamples),
+        _agreement_by_part(keys, grades, resamples),
         failures,
-        _largest(keys, grades, {**first.questions, **other.questions}),
-        {
-            axis: pair_agreement(axes[axis][rows], [references[i] for i in rows], resamples)
-            for axis in AXES
-            if len(rows := _with_elements(first, other, axis, usable))
-        },
-        len(pairs) - len(usable),
-        {name: group for name, group in groups.items() if group},
+        _largest_differences(keys, grades, {**first.questions, **other.questions}),
+        by_axis,
+        len(pairs) - len(scored),
+        by_objective,
     )
 
 
 def _shared_grades(first: JudgeRun, other: JudgeRun) -> tuple[list[QuestionKey], Floats]:
     """Return the questions put to both, and their grades, (questions, 2); nan where one failed."""
-    both = [
-        key for key in dict.fromkeys((*first.questions, *other.questions)) if key in other.verdicts
-    ]
+    asked = dict.fromkeys((*first.questions, *other.questions))
+    both = [key for key in asked if key in other.verdicts]
     both.sort(key=lambda key: (key.source, key.target, *map(str, key)))
-    columns = [
-        [run.verdicts[key].grade if key in run.verdicts else None for key in both]
-        for run in (first, other)
-    ]
-    grades: Floats = np.array(columns, dtype=np.float64).T  # None becomes nan
-    return both, grades
+    columns = np.full((2, len(both)), nan)
+    for column, run in zip(columns, (first, other), strict=True):
+        for place, key in enumerate(both):
+            verdict = run.verdicts.get(key)
+            if verdict is not None and verdict.grade is not None:
+                column[place] = verdict.grade
+    return both, columns.T
 
 
-def _scores(first: JudgeRun, other: JudgeRun, axis: str) -> Floats:
-    columns = [[getattr(each, axis) for each in run.scores] for run in (first, other)]
+def _score_columns(first: JudgeRun, other: JudgeRun, axis: str) -> Floats:
+    columns = [list(map(attrgetter(axis), run.scores)) for run in (first, other)]
     scores: Floats = np.array(columns, dtype=np.float64).T
     return scores
 
 
-def _with_elements(first: JudgeRun, other: JudgeRun, axis: str, usable: Ints) -> Ints:
-    """Pairs whose score is not 1 by definition, on which any two judges agree."""
-    rows = [i for i in usable.tolist() if counted(first.scores[i], axis) is not None]
-    return np.array(rows, dtype=np.int64)
+def _with_elements(run: JudgeRun, axis: str, rows: Ints) -> list[int]:
+    """Leave out pairs whose score is 1 by definition, on which any two judges agree."""
+    return [row for row in rows.tolist() if counted(run.scores[row], axis) is not None]
 
 
-def _by_part(
+def _agreement_by_part(
     keys: Sequence[QuestionKey], grades: Floats, resamples: int
 ) -> dict[str, QuestionAgreement]:
-    references = [key.target if key.direction == "precision" else key.source for key in keys]
+    references = [key.pair.reference for key in keys]
     by_part = {}
-    for part in PARTS:
+    for part in QUESTION_PARTS:
         rows = [i for i, key in enumerate(keys) if part in ("all", key.kind, key.direction)]
         if rows:
             some = [references[i] for i in rows]
@@ -132,10 +140,10 @@ def _by_part(
     return by_part
 
 
-def _largest(
+def _largest_differences(
     keys: Sequence[QuestionKey], grades: Floats, questions: Mapping[QuestionKey, Question]
 ) -> list[QuestionDifference]:
-    order = np.argsort(-np.abs(grades[:, 0] - grades[:, 1]), kind="stable")[:LARGEST]
+    order = np.argsort(-np.abs(grades[:, 0] - grades[:, 1]), kind="stable")[:MAX_DIFFERENCES_STORED]
     return [
         QuestionDifference(questions[keys[i]], float(grades[i, 0]), float(grades[i, 1]))
         for i in order.tolist()
@@ -143,12 +151,13 @@ def _largest(
     ]
 
 
-LABELS = int(HIGHEST_GRADE)
-EPSILON = 1e-4  # added to the standard deviation of a group (GRPOTrainer of TRL 1.16)
-FLAT = 1e-3
+LABEL_COUNT = int(HIGHEST_GRADE)
+STD_EPSILON = 1e-4  # added to the standard deviation of a group (GRPOTrainer of TRL 1.16)
+ADVANTAGE_TOLERANCE = 1e-3
 """Advantages below this have no sign, and two that differ by less are tied: rounding of rewards
 causes differences of this size among equal texts."""
-Z95 = 1.959964  # half-width of the normal distribution's central 95 %, in standard deviations
+NORMAL_QUANTILE_975 = 1.959964
+"""Half-width of the normal distribution's central 95 %, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +217,19 @@ def question_agreement(
 
 
 def quadratic_kappa(first: Floats, other: Floats) -> float:
+    """Return Cohen's kappa with quadratic weights: 1 if all agree, 0 as by chance, or nan."""
     # With quadratic weights, two labels off counts four times as much as one. Raw agreement would
     # be high for judges that nearly always say "present", hence the correction for chance.
-    a, b = (np.rint(each).astype(np.int64) - int(LOWEST_GRADE) for each in (first, other))
-    table = np.bincount(a * LABELS + b, minlength=LABELS**2).reshape(LABELS, LABELS)
-    places = np.arange(LABELS)
+    a, b = np.rint([first, other]).astype(np.int64) - int(LOWEST_GRADE)
+    table = np.bincount(a * LABEL_COUNT + b, minlength=LABEL_COUNT**2)
+    table = table.reshape(LABEL_COUNT, LABEL_COUNT)
+    places = np.arange(LABEL_COUNT)
     weights = np.square(places[:, None] - places[None, :])
     by_chance = np.outer(table.sum(axis=1), table.sum(axis=0)) / len(a)
     chance = float((weights * by_chance).sum())
-    return 1 - float((weights * table).sum()) / chance if chance else nan
+    if not chance:
+        return nan
+    return 1 - float((weights * table).sum()) / chance
 
 
 def pair_agreement(
@@ -234,12 +247,12 @@ def pair_agreement(
     return PairAgreement(len(scores), *bootstrap(measure, references, resamples=resamples))
 
 
-def advantages(rewards: Floats) -> Floats:
+def group_advantages(rewards: Floats) -> Floats:
     """Advantages of a group as in TRL, (siblings,); rewards are (objectives, siblings)."""
     # TRL's ``normalize_then_sum``: objectives are normalised within the group, then added. Its last
     # factor, one number for the whole batch, is left out: it changes neither sign nor order.
     apart = rewards - rewards.mean(axis=1, keepdims=True)  # (objectives, siblings)
-    normal = apart / (rewards.std(axis=1, ddof=1, keepdims=True) + EPSILON)
+    normal = apart / (rewards.std(axis=1, ddof=1, keepdims=True) + STD_EPSILON)
     total: Floats = normal.sum(axis=0)
     return total
 
@@ -289,7 +302,7 @@ def at_least_wilson(share: Estimate, count: int) -> Estimate:
     # looks best; and with few groups it is too narrow.
     if np.isnan(share.low) or np.isnan(share.value) or count < 1:
         return share
-    low, high = wilson(share.value, count)
+    low, high = wilson_interval(share.value, count)
     return replace(share, low=min(share.low, low), high=max(share.high, high))
 
 
@@ -301,60 +314,62 @@ def below_unseen(alike: Estimate, references: int) -> Estimate:
     # reference is one case here, ordered as by the first judge or by a coin.
     if np.isnan(alike.low) or references < 1:
         return alike
-    low, _ = wilson(max(2 * alike.value - 1, 0.0), references)
+    low, _ = wilson_interval(max(2 * alike.value - 1, 0.0), references)
     return replace(alike, low=min(alike.low, (1 + low) / 2))
 
 
-def wilson(share: float, count: int) -> tuple[float, float]:
-    z2 = Z95**2
+def wilson_interval(share: float, count: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share: all shares that a score test does not reject."""
+    z = NORMAL_QUANTILE_975
+    z2 = z**2
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
-    half = Z95 * sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
+    half = z * sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
     return centre - half, min(centre + half, 1.0)
 
 
 def _group_sums(siblings: Floats) -> list[float]:
     """Sum up one group for ``measure``; ``siblings`` are (objectives, siblings, 2)."""
-    a, b = (advantages(siblings[:, :, judge]) for judge in (0, 1))
-    signs = [np.where(np.abs(each) < FLAT, 0, np.sign(each)) for each in (a, b)]
-    alike, ordered = alike_pairs(a, b)
+    a, b = group_advantages(siblings[:, :, 0]), group_advantages(siblings[:, :, 1])
+    alike, ordered = count_alike_pairs(a, b)
     return [
-        float((signs[0] != signs[1]).sum()),
+        float((signs(a) != signs(b)).sum()),
         float(len(a)),
         alike,
         ordered,
         float(a @ b),
         float(a @ a),
         float(b @ b),
-        float(distinct_siblings(a, b) - 1),
+        float(count_distinct_siblings(a, b) - 1),
     ]
 
 
-def alike_pairs(first: Floats, other: Floats) -> tuple[float, float]:
+def signs(differences: Floats) -> Floats:
+    """Return -1, 0 or 1 for each; 0 for all that rounding alone may cause."""
+    return np.where(np.abs(differences) < ADVANTAGE_TOLERANCE, 0, np.sign(differences))
+
+
+def count_alike_pairs(first: Floats, other: Floats) -> tuple[float, float]:
     """Count pairs of siblings in the same order, and pairs that at least one judge orders."""
     # A tie of one judge alone counts half, as in a rank correlation: a judge that ties everything
     # does as well as a coin.
     i, j = np.triu_indices(len(first), 1)
-    a, b = (
-        np.where(np.abs(gap) < FLAT, 0, np.sign(gap))
-        for gap in (first[i] - first[j], other[i] - other[j])
-    )
+    a, b = signs(first[i] - first[j]), signs(other[i] - other[j])
     ordered = (a != 0) | (b != 0)
     ties = ordered & ((a == 0) | (b == 0))
     return float((ordered & (a == b)).sum() + ties.sum() / 2), float(ordered.sum())
 
 
-def distinct_siblings(first: Floats, other: Floats) -> int:
+def count_distinct_siblings(first: Floats, other: Floats) -> int:
     """Count siblings; those that both judges tie count once."""
     # An order of k siblings has only k - 1 independent comparisons, not one per pair; and equal
     # texts add none.
-    gaps = [np.abs(each[:, None] - each[None, :]) for each in (first, other)]
-    tied = (gaps[0] < FLAT) & (gaps[1] < FLAT)
+    tied = (signs(first[:, None] - first) == 0) & (signs(other[:, None] - other) == 0)
     return int((~np.tril(tied, -1).any(axis=1)).sum())
 
 
-ALIKE = 0.95  # least share of siblings in the same order for a judge that may replace another
-FEW = 6  # references below which intervals mean nothing: resampling repeats the same few
-COSTS = {
+MIN_ALIKE_SHARE = 0.95  # of siblings in the same order, for a judge that may replace another
+MIN_REFERENCES_FOR_INTERVAL = 6  # with fewer it means nothing: resampling repeats the same few
+COST_HEADINGS = {
     "requests": "questions",
     "rewrites": "rewrites",
     "cache_hits": "not asked again",
@@ -377,7 +392,9 @@ class JudgeReport:
     @property
     def lines(self) -> list[JudgeComparison]:
         """All comparisons, the floor last."""
-        return [*self.comparisons, *([self.floor] if self.floor else [])]
+        if self.floor is None:
+            return list(self.comparisons)
+        return [*self.comparisons, self.floor]
 
     @property
     def runs(self) -> list[JudgeRun]:
@@ -395,9 +412,11 @@ def judge_report(
     lines = []
     with progress_bar("comparing", len(runs) - 1, "judge", quiet) as bar:
         for run in runs[1:]:
-            lines.append(compare(runs[0], run, pairs, resamples))
+            lines.append(compare_runs(runs[0], run, pairs, resamples))
             bar.update()
-    floor = lines.pop() if runs[-1].label == runs[0].label + AGAIN else None
+    floor = None
+    if runs[-1].label == runs[0].label + SECOND_RUN_SUFFIX:
+        floor = lines.pop()
     return JudgeReport(runs[0], lines, floor)
 
 
@@ -409,7 +428,9 @@ class JudgeDecision:
     sentence: str  # the verdict with its figures
 
 
-def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) -> JudgeDecision:
+def decide_replacement(
+    comparison: JudgeComparison, floor: JudgeComparison | None = None
+) -> JudgeDecision:
     """Decide by the intervals of the share of siblings ordered alike, for f1 and two objectives."""
     first, other = comparison.first.label, comparison.other.label
     unsettled = f"Not settled whether {other} may replace {first} for training"
@@ -419,28 +440,31 @@ def decision(comparison: JudgeComparison, floor: JudgeComparison | None = None) 
         return JudgeDecision("not settled", f"{unsettled}: no reference has two texts {common}.")
     by_f1, by_two = (comparison.groups[name].alike for name in OBJECTIVES)
     figures = (
-        f"siblings are ordered alike in {percent(by_f1)} of pairs by f1, and in {percent(by_two)} "
-        "with precision and recall as two objectives"
+        f"siblings are ordered alike in {format_percent(by_f1)} of pairs by f1, and in "
+        f"{format_percent(by_two)} with precision and recall as two objectives"
     )
     if floor is not None and floor.groups:
-        figures += f" (the first judge against itself: {percent(floor.groups['f1'].alike)})"
+        figures += f" (the first judge against itself: {format_percent(floor.groups['f1'].alike)})"
     if comparison.pair_failures:
         unscored = comparison.pair_failures / len(comparison.first.scores)
         figures += f"; {100 * unscored:.0f} % of the pairs have no score from both"
     unsettled += f": {figures}."
-    if min(group.references for group in groups) < FEW or isnan(by_f1.low) or isnan(by_two.low):
-        needed = f"It takes intervals over {FEW} or more references to decide."
-        return JudgeDecision("not settled", f"{unsettled} {needed}")
+    needed = MIN_REFERENCES_FOR_INTERVAL
+    few = min(group.references for group in groups) < needed
+    if few or isnan(by_f1.low) or isnan(by_two.low):
+        required = f"It takes intervals over {needed} or more references to decide."
+        return JudgeDecision("not settled", f"{unsettled} {required}")
     # The worst case: every pair of siblings that lacks a score would be ordered differently.
-    if min(group.alike.low * group.compared for group in groups) >= ALIKE:
+    if min(group.alike.low * group.compared for group in groups) >= MIN_ALIKE_SHARE:
         return JudgeDecision("yes", f"{other} may replace {first} for training: {figures}.")
-    if min(by_f1.high, by_two.high) < ALIKE:
+    if min(by_f1.high, by_two.high) < MIN_ALIKE_SHARE:
         return JudgeDecision("no", f"{other} may not replace {first} for training: {figures}.")
-    required = f"At least {100 * ALIKE:.0f} % are required; use more references to decide."
+    share = f"{100 * MIN_ALIKE_SHARE:.0f} %"
+    required = f"At least {share} are required; use more references to decide."
     return JudgeDecision("not settled", f"{unsettled} {required}")
 
 
-def percent(estimate: Estimate) -> str:
+def format_percent(estimate: Estimate) -> str:
     """Format a share with its interval: ``97 % [96, 98]``."""
     form = ".1f" if 0.98 < estimate.value < 1 else ".0f"
     value, low, high = (100 * each for each in (estimate.value, estimate.low, estimate.high))
@@ -448,28 +472,29 @@ def percent(estimate: Estimate) -> str:
     return text if isnan(value) else " ".join([text, "%", *interval])
 
 
-def _overview(report: JudgeReport) -> list[list[str]]:
+def _overview_rows(report: JudgeReport) -> list[list[str]]:
     heads = ["against " + report.first.label, "siblings alike, f1", "two objectives",
              "sign changed", "cosine", "present alike", "kappa"]  # fmt: skip
-    rows = []
+    rows = [heads]
     for line in report.lines:
-        by_f1, by_two = (line.groups.get(name) for name in OBJECTIVES)
-        questions = line.questions.get("all")
-        rows.append([
-            line.other.label,
-            *(percent(group.alike) if group else "none" for group in (by_f1, by_two)),
-            *((percent(by_f1.flips), f"{by_f1.cosine:.2f}") if by_f1 else ("none", "none")),
-            *((percent(questions.present), f"{questions.kappa:.2f}") if questions
-              else ("none", "none")),
-        ])  # fmt: skip
-    return [heads, *rows]
+        alike = alike_by_two = flips = cosine = present = kappa = "none"
+        by_f1, by_two = map(line.groups.get, OBJECTIVES)
+        if by_f1:
+            alike, flips = format_percent(by_f1.alike), format_percent(by_f1.flips)
+            cosine = f"{by_f1.cosine:.2f}"
+        if by_two:
+            alike_by_two = format_percent(by_two.alike)
+        if questions := line.questions.get("all"):
+            present, kappa = format_percent(questions.present), f"{questions.kappa:.2f}"
+        rows.append([line.other.label, alike, alike_by_two, flips, cosine, present, kappa])
+    return rows
 
 
 def _question_rows(comparison: JudgeComparison) -> list[list[str]]:
     heads = ["questions", "count", "difference", "bias", "present alike", "kappa"]
     rows = [
         [part, f"{it.count:,}", f"{it.difference:.3f}", f"{it.bias:+.3f}",
-         percent(it.present), f"{it.kappa:.3f}"]
+         format_percent(it.present), f"{it.kappa:.3f}"]
         for part, it in comparison.questions.items()
     ]  # fmt: skip
     return [heads, *rows]
@@ -485,11 +510,14 @@ def _pair_rows(comparison: JudgeComparison) -> list[list[str]]:
 
 
 def _cost_rows(report: JudgeReport) -> list[list[str]]:
-    rows = [
-        [run.label, *(f"{getattr(run.usage, name):,.{name == 'seconds':d}f}" for name in COSTS)]
-        for run in report.runs
-    ]
-    return [["judge", *COSTS.values()], *rows]
+    rows = [["judge", *COST_HEADINGS.values()]]
+    for run in report.runs:
+        row = [run.label]
+        for name in COST_HEADINGS:
+            digits = int(name == "seconds")
+            row.append(f"{getattr(run.usage, name):,.{digits}f}")
+        rows.append(row)
+    return rows
 
 
 def question_text(difference: QuestionDifference) -> str:
@@ -499,9 +527,9 @@ def question_text(difference: QuestionDifference) -> str:
 def terminal_text(report: JudgeReport) -> str:
     references = report.comparisons[0].references
     parts = [
-        "\n".join(decision(line, report.floor).sentence for line in report.comparisons),
+        "\n".join(decide_replacement(line, report.floor).sentence for line in report.comparisons),
         f"{len(report.first.scores):,} pairs of {references:,} references; 95 % over references.",
-        align(_overview(report)),
+        align(_overview_rows(report)),
         align(_cost_rows(report)),
     ]
     for line in report.comparisons:
@@ -511,49 +539,43 @@ def terminal_text(report: JudgeReport) -> str:
             align(_pair_rows(line)),
             f"without an answer: {line.failures:,} questions, {line.pair_failures:,} pairs",
         ]
-        parts += [
-            f"{each.first:.2f} and {each.other:.2f}: {question_text(each)}\n"
-            f"  about: {each.question.target.text}"
-            for each in line.largest[:SHOWN]
-        ]
+        for each in line.largest[:MAX_DIFFERENCES_SHOWN]:
+            grades = f"{each.first:.2f} and {each.other:.2f}"
+            text = each.question.target.text
+            parts.append(f"{grades}: {question_text(each)}\n  about: {text}")
     return "\n\n".join(parts)
 
 
 def as_json(report: JudgeReport) -> dict[str, Any]:
     """Collect all figures for JSON; undefined ones are null."""
-    runs, first = report.runs, report.first.scores
+    rows = []
+    for place, pair in enumerate(report.first.scores):
+        scores = {}
+        for run in report.runs:
+            scores[run.label] = {axis: getattr(run.scores[place], axis) for axis in SCORE_AXES}
+        rows.append({"generation": pair.generation, "reference": pair.reference, "scores": scores})
     return {
-        "pairs": len(first),
+        "pairs": len(rows),
         "references": report.comparisons[0].references,
         "judges": [
             {"judge": run.label, "signature": run.signature, "usage": asdict(run.usage)}
-            for run in runs
+            for run in report.runs
         ],
         "comparisons": [_comparison_json(line, report.floor) for line in report.comparisons],
         "floor": _comparison_json(report.floor, None) if report.floor else None,
-        "rows": [
-            {
-                "generation": pair.generation,
-                "reference": pair.reference,
-                "scores": {
-                    run.label: {axis: getattr(run.scores[place], axis) for axis in AXES}
-                    for run in runs
-                },
-            }
-            for place, pair in enumerate(first)
-        ],
+        "rows": rows,
     }
 
 
 def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> dict[str, Any]:
-    parts = {
-        name: {key: without_nan(asdict(value)) for key, value in getattr(line, name).items()}
-        for name in ("questions", "pairs", "groups")
-    }
+    parts = {}
+    for name in ("questions", "pairs", "groups"):
+        agreements = getattr(line, name)
+        parts[name] = {key: without_nan(asdict(value)) for key, value in agreements.items()}
     return {
         "judge": line.other.label,
         "against": line.first.label,
-        **asdict(decision(line, floor)),
+        **asdict(decide_replacement(line, floor)),
         **parts,
         "largest": [
             {"question": question_text(each), "target": each.question.target.text,

@@ -25,6 +25,13 @@ from posh_reward.store import Store
 from posh_reward.types import Direction, Kind, Phrase, Question, Reply, Scores, Usage, Verdict
 
 
+class ScoredPair(NamedTuple):
+    """A text and its reference. Texts with the same reference are siblings."""
+
+    generation: str
+    reference: str
+
+
 class QuestionKey(NamedTuple):
     """Identity of a question, also across different scene graphs."""
 
@@ -38,8 +45,15 @@ class QuestionKey(NamedTuple):
     entity: int  # two entities of a text may share an identifier
     other_entity: int | None
 
+    @property
+    def pair(self) -> ScoredPair:
+        """The pair that is asked about: in precision's questions the text is the source."""
+        if self.direction == "precision":
+            return ScoredPair(self.source, self.target)
+        return ScoredPair(self.target, self.source)
 
-def key_of(question: Question) -> QuestionKey:
+
+def question_key(question: Question) -> QuestionKey:
     """Return the key of a question; descriptions are identified by their texts."""
     return QuestionKey(
         question.direction, question.kind, question.identifier, question.text, question.other,
@@ -71,7 +85,7 @@ class QuestionLog:
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         verdicts = list(map(checked_grade, self.judge.grade(questions)))
-        keys = list(map(key_of, questions))
+        keys = list(map(question_key, questions))
         self.questions.update(zip(keys, questions, strict=True))
         self.verdicts.update(zip(keys, verdicts, strict=True))
         return verdicts
@@ -95,15 +109,8 @@ class QuestionLog:
         self.judge.close()
 
 
-AT_ONCE = 1024  # questions of other judges' searches per call
-AGAIN = " again"  # suffix of the label of the first judge's second run
-
-
-class ScoredPair(NamedTuple):
-    """A text and its reference. Texts with the same reference are siblings."""
-
-    generation: str
-    reference: str
+QUESTIONS_PER_CALL = 1024  # of other judges' searches
+SECOND_RUN_SUFFIX = " again"  # of the first judge's label
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +154,9 @@ def judge_choice(text: str) -> JudgeChoice:
     judge, at, preset = text.rpartition("@")
     if not at or Path(text).exists():
         judge, preset = text, ""
-    settings = read_settings(Path(judge)) if judge.lower().endswith(SETTINGS_SUFFIXES) else {}
+    settings: Mapping[str, Any] = {}
+    if judge.lower().endswith(SETTINGS_SUFFIXES):
+        settings = read_settings(Path(judge))
     preset = check_preset(preset or str(settings.get("preset", PRESETS[0])))
     if "judge" in settings and "name" not in settings:
         return JudgeChoice(text, settings["judge"], preset)
@@ -161,31 +170,38 @@ def run_judges(
     if len(choices) < 2:
         raise InputError("a comparison needs two judges: name two or more")
     labels = [choice.label for choice in choices]
-    if twins := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
-        raise InputError(f"{twins[0]!r} is named twice: the floor shows a judge against itself")
-    reader = _reader(pairs, settings)
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"{label!r} is named twice: the floor shows a judge against itself")
+    reader = _read_texts(pairs, settings)
     store = Store(settings.store) if settings.store else None
-    metrics = [metric_of(choice, reader, store) for choice in choices]
+    metrics = [build_logged_metric(choice, reader, store) for choice in choices]
     runs = [
-        _search(choice.label, *metric, pairs, settings)
-        for choice, metric in zip(choices, metrics, strict=True)
+        _run_search(label, *metric, pairs, settings)
+        for label, metric in zip(labels, metrics, strict=True)
     ]
     if settings.floor:
-        path = settings.store
-        again = Store(path.with_name(path.name + ".again")) if path else None
-        metrics.append(metric_of(choices[0], reader, again))
+        again = None
+        if path := settings.store:
+            again = Store(path.with_name(path.name + ".again"))
+        metrics.append(build_logged_metric(choices[0], reader, again))
         # The same batches would give the judge the same prompts in the same order.
         twice = replace(settings, batch=max(1, min(settings.batch, len(pairs)) // 3))
-        backward = _search(choices[0].label + AGAIN, *metrics[-1], pairs[::-1], twice)
+        label = labels[0] + SECOND_RUN_SUFFIX
+        backward = _run_search(label, *metrics[-1], pairs[::-1], twice)
         runs.append(replace(backward, scores=backward.scores[::-1]))
-    others = {key: question for run in runs[1:] for key, question in run.questions.items()}
+    others: dict[QuestionKey, Question] = {}
+    for run in runs[1:]:
+        others.update(run.questions)
     for (_, log), run in zip(metrics, runs, strict=True):
         _answer_missing(run.label, log, others if run is runs[0] else runs[0].questions, settings)
         log.close()
     return runs
 
 
-def metric_of(choice: JudgeChoice, reader: Reader, store: Store | None) -> tuple[PoSh, QuestionLog]:
+def build_logged_metric(
+    choice: JudgeChoice, reader: Reader, store: Store | None
+) -> tuple[PoSh, QuestionLog]:
     """Return a metric with the log of its judge's questions."""
     log = QuestionLog(load_judge(choice.judge, choice.preset, store))
     metric = PoSh(log, preset=choice.preset, store=store)
@@ -193,7 +209,7 @@ def metric_of(choice: JudgeChoice, reader: Reader, store: Store | None) -> tuple
     return metric, log
 
 
-def _reader(pairs: Sequence[ScoredPair], settings: RunSettings) -> Reader:
+def _read_texts(pairs: Sequence[ScoredPair], settings: RunSettings) -> Reader:
     """Read all texts; the reader keeps them, so that none is parsed twice."""
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     store = Store(settings.store) if settings.store else None
@@ -206,7 +222,7 @@ def _reader(pairs: Sequence[ScoredPair], settings: RunSettings) -> Reader:
     return reader
 
 
-def _search(
+def _run_search(
     label: str, metric: PoSh, log: QuestionLog, pairs: Sequence[ScoredPair], settings: RunSettings
 ) -> JudgeRun:
     scores: list[Scores] = []
@@ -229,7 +245,7 @@ def _answer_missing(
         keep_awake(*[log] if missing else ()),
         progress_bar(title, len(missing), "question", settings.quiet) as bar,
     ):
-        for start in range(0, len(missing), AT_ONCE):
-            some = missing[start : start + AT_ONCE]
+        for start in range(0, len(missing), QUESTIONS_PER_CALL):
+            some = missing[start : start + QUESTIONS_PER_CALL]
             log.grade(some)
             bar.update(len(some))

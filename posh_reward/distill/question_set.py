@@ -27,7 +27,7 @@ from posh_reward.distill.judge_runs import (
     QuestionLog,
     RunSettings,
     ScoredPair,
-    metric_of,
+    build_logged_metric,
 )
 from posh_reward.embedded.english.likeness import colours, likeness
 from posh_reward.embedded.english.meaning import coarse_pos, is_concrete, is_plural
@@ -47,12 +47,12 @@ from posh_reward.types import Description, Kind, Span, Token
 # of a parsed text are swapped, left out, or added, and each edit is recorded. New words come from
 # other texts of the same set, so they fit its vocabulary.
 Action = Literal["swapped", "left out", "added"]
-PLACES = ("beside", "behind", "above", "under", "near", "against")
+PREPOSITIONS = ("beside", "behind", "above", "under", "near", "against")
 """Prepositions that replace each other and introduce added objects."""
-UNLIKE = 0.3
+MAX_DONOR_LIKENESS = 0.3
 """Word similarity below which a word may replace another: neither synonym nor hyponym."""
-TRIES = 30  # attempts to find an edit, or a word
-MOST = 3  # edits per text
+MAX_TRIES = 30  # to find an edit, or a word
+MAX_EDITS_PER_TEXT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,15 @@ class TextEdit:
     start: int
     before: str
     after: str
+
+    @property
+    def end(self) -> int:
+        """End of ``before`` in the original text."""
+        return self.start + len(self.before)
+
+    def touches(self, other: TextEdit) -> bool:
+        """Return True if the parts that two edits replace overlap or adjoin."""
+        return self.start <= other.end and other.start <= self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,45 +87,50 @@ class DonorWords:
     """Nouns, adjectives and sentences of many texts, for insertion into others."""
 
     def __init__(self, descriptions: Sequence[Description]) -> None:
-        tokens = [token for each in descriptions for token in each.tokens]
-        nouns = dict.fromkeys(token.text.lower() for token in tokens if is_concrete_noun(token))
-        self.nouns = {
-            plural: [word for word in nouns if is_plural((word, "n")) is plural]
-            for plural in (False, True)
-        }
-        words = [token.text.lower() for token in tokens if is_adjective(token)]
-        self.adjectives = [word for word in dict.fromkeys(words) if word.isalpha()]
-        texts = (each.text[slice(*span)] for each in descriptions for span in sentences(each))
-        self.sentences = list(dict.fromkeys(texts))
+        nouns: dict[str, None] = {}  # dictionaries, for the order in which the texts have them
+        adjectives: dict[str, None] = {}
+        sentences: dict[str, None] = {}
+        for description in descriptions:
+            for token in description.tokens:
+                word = token.text.lower()
+                if is_concrete_noun(token):
+                    nouns[word] = None
+                if is_adjective(token) and word.isalpha():
+                    adjectives[word] = None
+            for start, end in sentence_spans(description):
+                sentences[description.text[start:end]] = None
+        self.nouns: dict[bool, list[str]] = {False: [], True: []}  # singular, plural
+        for word in nouns:
+            self.nouns[is_plural((word, "n"))].append(word)
+        self.adjectives = list(adjectives)
+        self.sentences = list(sentences)
 
 
-def perturb(
+def perturb_text(
     description: Description, donors: DonorWords, rng: random.Random, edits: int | None = None
 ) -> PerturbedText | None:
-    """Perturb a text with at most ``edits`` edits (default: random, 1 to ``MOST``).
+    """Perturb a text with at most ``edits`` edits (default: random, 1 to ``MAX_EDITS_PER_TEXT``).
 
     Returns None if nothing could be changed.
     """
     draft = EditDraft(description, donors, rng)
     made: list[TextEdit] = []
-    count = edits or rng.randint(1, MOST)
-    for _ in range(TRIES):
+    count = edits or rng.randint(1, MAX_EDITS_PER_TEXT)
+    for _ in range(MAX_TRIES):
         if len(made) == count:
             break
         # First the kind of edit, then the word: a draw over all words would mostly hit nouns.
-        edit = rng.choice(EDITORS)(draft)
-        if edit is not None and not any(
-            edit.start <= other.start + len(other.before)
-            and other.start <= edit.start + len(edit.before)
-            for other in made
-        ):
+        edit = rng.choice(TEXT_EDITORS)(draft)
+        if edit is not None and not any(map(edit.touches, made)):
             made.append(edit)
     made.sort(key=lambda edit: edit.start)
     text = description.text
     for edit in reversed(made):  # backwards, so that earlier offsets stay valid
-        text = text[: edit.start] + edit.after + text[edit.start + len(edit.before) :]
+        text = text[: edit.start] + edit.after + text[edit.end :]
     text = " ".join(text.split())
-    return PerturbedText(text, tuple(made)) if made and text not in ("", description.text) else None
+    if not made or text in ("", description.text):
+        return None
+    return PerturbedText(text, tuple(made))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,32 +141,37 @@ class EditDraft:
     donors: DonorWords
     rng: random.Random
 
-    def pick(self, fits: Callable[[Token], bool]) -> int | None:
+    def draw_token(self, fits: Callable[[Token], bool]) -> int | None:
         """Draw the index of a token that fits; None if there is none."""
         places = [i for i, token in enumerate(self.description.tokens) if fits(token)]
-        return self.rng.choice(places) if places else None
+        if not places:
+            return None
+        return self.rng.choice(places)
 
-    def absent(self, words: Sequence[str]) -> list[str]:
+    def new_words(self, words: Sequence[str]) -> list[str]:
+        """Return those of ``words`` that are not in the text."""
         present = set(self.description.text.lower().split())
         return [word for word in words if word not in present]
 
-    def swap(self, kind: Kind, index: int, words: Sequence[str]) -> TextEdit | None:
+    def swap_word(self, kind: Kind, index: int, words: Sequence[str]) -> TextEdit | None:
         """Replace a token by a word with another meaning, a colour by a colour."""
         token = self.description.tokens[index]
         old, pos = token.text.lower(), coarse_pos(token.pos)
         if old in colours():
             words = [word for word in words if word in colours()]
-        words = self.absent(words)
-        for _ in range(TRIES if words else 0):
+        words = self.new_words(words)
+        if not words:
+            return None
+        for _ in range(MAX_TRIES):
             word = self.rng.choice(words)
-            if likeness((old, pos), (word, pos)) < UNLIKE:
-                return self.replace(kind, "swapped", index, word)
+            if likeness((old, pos), (word, pos)) < MAX_DONOR_LIKENESS:
+                return self.replace_token(kind, "swapped", index, word)
         return None
 
-    def edit(self, kind: Kind, action: Action, start: int, end: int, new: str) -> TextEdit:
+    def replace_span(self, kind: Kind, action: Action, start: int, end: int, new: str) -> TextEdit:
         return TextEdit(kind, action, start, self.description.text[start:end], new)
 
-    def replace(self, kind: Kind, action: Action, index: int, new: str) -> TextEdit:
+    def replace_token(self, kind: Kind, action: Action, index: int, new: str) -> TextEdit:
         """Replace a token, or drop it for no new word; adjust its article and capitalisation."""
         tokens = self.description.tokens
         start, end = tokens[index].span
@@ -162,11 +181,12 @@ class EditDraft:
         before = tokens[index - 1] if index else None
         if before is not None and before.text.lower() in ("a", "an"):
             article = "an" if new[:1].lower() in "aeiou" else "a"
-            article = article.capitalize() if before.text[0].isupper() else article
+            if before.text[0].isupper():
+                article = article.capitalize()
             start, new = before.span[0], f"{article} {new}"
         elif tokens[index].text[0].isupper():
             new = new[:1].upper() + new[1:]
-        return self.edit(kind, action, start, end, new)
+        return self.replace_span(kind, action, start, end, new)
 
 
 def is_adjective(token: Token) -> bool:
@@ -180,7 +200,7 @@ def is_concrete_noun(token: Token) -> bool:
     return token.pos == "NOUN" and word.isalpha() and is_concrete((word, "n"))
 
 
-def sentences(description: Description) -> Iterator[Span]:
+def sentence_spans(description: Description) -> Iterator[Span]:
     tokens = description.tokens
     for number in dict.fromkeys(token.sentence for token in tokens):
         inside = [token.span for token in tokens if token.sentence == number]
@@ -189,59 +209,65 @@ def sentences(description: Description) -> Iterator[Span]:
 
 def swap_object(draft: EditDraft) -> TextEdit | None:
     """Swap a noun: "holds a *lantern*" for "holds a cup"."""
-    index = draft.pick(is_concrete_noun)
+    index = draft.draw_token(is_concrete_noun)
     if index is None:
         return None
     plural = is_plural((draft.description.tokens[index].text.lower(), "n"))
-    return draft.swap("entity", index, draft.donors.nouns[plural])
+    return draft.swap_word("entity", index, draft.donors.nouns[plural])
 
 
 def swap_attribute(draft: EditDraft) -> TextEdit | None:
     """Swap an adjective, a colour for a colour: "a *blue* coat" for "a red coat"."""
-    index = draft.pick(is_adjective)
-    return None if index is None else draft.swap("attribute", index, draft.donors.adjectives)
+    index = draft.draw_token(is_adjective)
+    return None if index is None else draft.swap_word("attribute", index, draft.donors.adjectives)
 
 
 def swap_relation(draft: EditDraft) -> TextEdit | None:
     """Swap a preposition ("a cup *under* the window") or the two ends of a relation."""
-    index = draft.pick(lambda token: token.text.lower() in PLACES)
+    index = draft.draw_token(lambda token: token.text.lower() in PREPOSITIONS)
     if index is not None and draft.rng.random() < 0.5:
         old = draft.description.tokens[index].text
-        new = draft.rng.choice([place for place in PLACES if place != old.lower()])
-        return draft.replace("relation", "swapped", index, new)
+        new = draft.rng.choice([place for place in PREPOSITIONS if place != old.lower()])
+        return draft.replace_token("relation", "swapped", index, new)
     graph = draft.description.graph
-    ends: list[list[Span]] = [
-        sorted((graph.entities[r.subject].spans[0], graph.entities[r.object].spans[0]))
-        for r in graph.relations
-        if graph.entities[r.subject].sentences[0] == graph.entities[r.object].sentences[0]
-    ]
-    apart = [(a, b) for a, b in ends if a[1] < b[0]]
+    apart: list[tuple[Span, Span]] = []
+    for relation in graph.relations:
+        subject, other = graph.entities[relation.subject], graph.entities[relation.object]
+        if subject.sentences[0] != other.sentences[0]:
+            continue
+        left, right = sorted((subject.spans[0], other.spans[0]))
+        if left[1] < right[0]:
+            apart.append((left, right))
     if not apart:
         return None
     (a, b), (c, d) = draft.rng.choice(apart)
-    first, between, second = (draft.description.text[x:y] for x, y in ((a, b), (b, c), (c, d)))
+    text = draft.description.text
+    first, between, second = text[a:b], text[b:c], text[c:d]
     if first == second or not (first.islower() and second.islower()):
         return None
     if (first[0] in "aeiou") != (second[0] in "aeiou"):  # "a" and "an" would be wrong
         return None
-    return draft.edit("relation", "swapped", a, d, second + between + first)
+    return draft.replace_span("relation", "swapped", a, d, second + between + first)
 
 
 def leave_out_object(draft: EditDraft) -> TextEdit | None:
-    places = list(sentences(draft.description))
-    return draft.edit("entity", "left out", *draft.rng.choice(places), "") if places[1:] else None
+    """Leave out a sentence, unless it is the only one."""
+    places = list(sentence_spans(draft.description))
+    if len(places) < 2:
+        return None
+    return draft.replace_span("entity", "left out", *draft.rng.choice(places), "")
 
 
 def leave_out_attribute(draft: EditDraft) -> TextEdit | None:
     """Leave out an adjective: "a coat" for "a red coat"."""
-    index = draft.pick(is_adjective)
-    return None if index is None else draft.replace("attribute", "left out", index, "")
+    index = draft.draw_token(is_adjective)
+    return None if index is None else draft.replace_token("attribute", "left out", index, "")
 
 
 def leave_out_relation(draft: EditDraft) -> TextEdit | None:
     """Leave out a prepositional phrase: "holds a cup" for "holds a cup near the window"."""
     tokens = draft.description.tokens
-    index = draft.pick(lambda token: token.dep == "prep" and token.text.islower())
+    index = draft.draw_token(lambda token: token.dep == "prep" and token.text.islower())
     if index is None:
         return None
     inside = {index}
@@ -250,16 +276,17 @@ def leave_out_relation(draft: EditDraft) -> TextEdit | None:
     if sorted(inside) != list(range(min(inside), max(inside) + 1)) or len(inside) > 8:
         return None
     start = tokens[min(inside) - 1].span[1] if min(inside) else tokens[0].span[0]
-    return draft.edit("relation", "left out", start, tokens[max(inside)].span[1], "")
+    return draft.replace_span("relation", "left out", start, tokens[max(inside)].span[1], "")
 
 
 def add_object(draft: EditDraft) -> TextEdit | None:
-    places = list(sentences(draft.description))
+    """Add a sentence of another text."""
+    places = list(sentence_spans(draft.description))
     text = draft.rng.choice(draft.donors.sentences)
     if text in draft.description.text or not places:
         return None
     _, end = draft.rng.choice(places)
-    return draft.edit("entity", "added", end, end, f" {text}")
+    return draft.replace_span("entity", "added", end, end, f" {text}")
 
 
 def add_attribute(draft: EditDraft) -> TextEdit | None:
@@ -271,28 +298,27 @@ def add_attribute(draft: EditDraft) -> TextEdit | None:
         for i, token in enumerate(tokens)
         if is_concrete_noun(token) and i and i not in heads and tokens[i - 1].pos == "DET"
     ]
-    words = draft.absent(draft.donors.adjectives)
+    words = draft.new_words(draft.donors.adjectives)
     if not places or not words:
         return None
     index, word = draft.rng.choice(places), draft.rng.choice(words)
-    return draft.replace("attribute", "added", index, f"{word} {tokens[index].text}")
+    return draft.replace_token("attribute", "added", index, f"{word} {tokens[index].text}")
 
 
 def add_relation(draft: EditDraft) -> TextEdit | None:
     """Add an object with a relation: "holds a cup *beside a tree*"."""
     text = draft.description.text
-    places = [end - 1 for _, end in sentences(draft.description) if text[end - 1] == "."]
-    words = draft.absent(draft.donors.nouns[False])
+    places = [end - 1 for _, end in sentence_spans(draft.description) if text[end - 1] == "."]
+    words = draft.new_words(draft.donors.nouns[False])
     if not places or not words:
         return None
     end, word = draft.rng.choice(places), draft.rng.choice(words)
     article = "an" if word[0] in "aeiou" else "a"
-    return draft.edit(
-        "relation", "added", end, end, f" {draft.rng.choice(PLACES)} {article} {word}"
-    )
+    phrase = f" {draft.rng.choice(PREPOSITIONS)} {article} {word}"
+    return draft.replace_span("relation", "added", end, end, phrase)
 
 
-EDITORS: tuple[Callable[[EditDraft], TextEdit | None], ...] = (
+TEXT_EDITORS: tuple[Callable[[EditDraft], TextEdit | None], ...] = (
     swap_object, swap_attribute, swap_relation,
     leave_out_object, leave_out_attribute, leave_out_relation,
     add_object, add_attribute, add_relation,
@@ -307,9 +333,9 @@ Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 Task = Literal["grade", "rewrite"]
 TASKS: tuple[Task, ...] = ("grade", "rewrite")
-HELD_OUT = 0.1  # share of the references in each of validation and test
-SUMMARY = "question_set.json"
-VERSION = 1
+HELD_OUT_SHARE = 0.1  # share of the references in each of validation and test
+SUMMARY_FILE = "question_set.json"
+FORMAT_VERSION = 1
 
 
 class QuestionRow(NamedTuple):
@@ -350,7 +376,7 @@ class QuestionSet:
     present_share: float  # share of questions answered "present": accuracy of always saying so
 
 
-def collect(
+def collect_answers(
     choice: JudgeChoice,
     rows: Sequence[tuple[str | None, str]],
     folder: Path,
@@ -364,7 +390,7 @@ def collect(
     A store, by default in the folder, keeps language models' answers, so a killed run resumes.
     """
     # Checked before anything is asked: a large judge's answers cost hours.
-    splits = {split_of(reference_digest(reference.strip())) for _, reference in rows}
+    splits = {choose_split(reference_digest(reference.strip())) for _, reference in rows}
     if empty := [split for split in SPLITS if split not in splits]:
         raise InputError(
             f"no reference falls into {', '.join(empty)}: use more references, about fifty"
@@ -373,39 +399,48 @@ def collect(
     store = Store(settings.store or folder / "answers.sqlite")
     reader = Reader(settings.parser, settings.coref, capacity=4 * settings.batch, store=store)
     texts = list(origin_texts(rows, reader, settings, perturbations, seed))
-    metric, log = metric_of(choice, reader, store)
+    metric, log = build_logged_metric(choice, reader, store)
     check_judge(metric)
-    rows_of: dict[tuple[str, str], QuestionRow] = {}
+    by_prompt: dict[tuple[str, str], QuestionRow] = {}
     failures = 0
     with progress_bar("collecting", len(texts), "pair", settings.quiet) as bar:
         for start in range(0, len(texts), settings.batch):
             some = texts[start : start + settings.batch]
-            metric.score([each.pair.generation for each in some],
-                         [each.pair.reference for each in some])  # fmt: skip
             origins = {each.pair: each.origin for each in some}
-            failures += _collect_rows(log, origins, choice.preset, rows_of)
+            generations, references = zip(*(each.pair for each in some), strict=True)
+            metric.score(generations, references)
+            failures += _collect_rows(log, origins, choice.preset, by_prompt)
             bar.update(len(some))
     log.close()
     judge = choice.judge
     if isinstance(judge, str) and judge.lower().endswith(SETTINGS_SUFFIXES):
         judge = str(Path(judge).resolve())  # the student's folder may move
-    answers = list(rows_of.values())
-    counts = Counter((row.split, row.task) for row in answers)
-    distributions = [row.probabilities for row in answers if row.probabilities is not None]
-    grades = [fsum(p * label for label, p in enumerate(each, start=1)) for each in distributions]
+    answers = list(by_prompt.values())
+    counts: dict[str, dict[str, int]] = {split: dict.fromkeys(TASKS, 0) for split in SPLITS}
+    for row in answers:
+        counts[row.split][row.task] += 1
     summary = QuestionSet(
-        version=VERSION,
+        version=FORMAT_VERSION,
         judge=judge,
         teacher=metric.signature,
         preset=choice.preset,
-        digest=digest_of(answers),
+        digest=digest_rows(answers),
         texts=dict(Counter(each.origin for each in texts)),
-        rows={split: {task: counts[split, task] for task in TASKS} for split in SPLITS},
+        rows=counts,
         failed=failures,
-        present_share=sum(grade >= PRESENT for grade in grades) / max(len(grades), 1),
+        present_share=_present_share(answers),
     )
-    _write(folder, answers, texts, summary)
+    _write_question_set(folder, answers, texts, summary)
     return summary
+
+
+def _present_share(rows: Sequence[QuestionRow]) -> float:
+    """Return the share of the questions whose mean label says "present"."""
+    grades = []
+    for row in rows:
+        if row.probabilities is not None:
+            grades.append(fsum(p * label for label, p in enumerate(row.probabilities, start=1)))
+    return sum(grade >= PRESENT for grade in grades) / max(len(grades), 1)
 
 
 def origin_texts(
@@ -430,7 +465,7 @@ def origin_texts(
         yield OriginText(ScoredPair(reference, reference), "honest")
         for number in range(perturbations):
             rng = random.Random(f"{seed}/{number}/{reference}")
-            text = perturb(description, donors, rng)
+            text = perturb_text(description, donors, rng)
             if text is not None:
                 yield OriginText(ScoredPair(text.text, reference), "perturbed", text.edits)
 
@@ -444,18 +479,19 @@ def _collect_rows(
     """Move a judge's log into ``rows``; return the number of failed answers."""
     failures = 0
     # POSH strips texts, so the questions' keys have stripped ones.
-    origin_of = {ScoredPair(*(text.strip() for text in pair)): o for pair, o in origins.items()}
+    stripped = {
+        ScoredPair(pair.generation.strip(), pair.reference.strip()): origin
+        for pair, origin in origins.items()
+    }
     for key, verdict in log.verdicts.items():
         ask = prompt(log.questions[key], preset)
-        pair = ScoredPair(key.source, key.target)
-        pair = pair if key.direction == "precision" else ScoredPair(*pair[::-1])
         if verdict.probabilities is None:
             failures += 1
             continue
-        digest = reference_digest(pair.reference)
+        digest = reference_digest(key.pair.reference)
         row = QuestionRow(
-            split_of(digest), "grade", ask.prefix, ask.suffix, list(verdict.probabilities),
-            None, key.kind, key.direction, origin_of[pair], digest,
+            choose_split(digest), "grade", ask.prefix, ask.suffix, list(verdict.probabilities),
+            None, key.kind, key.direction, stripped[key.pair], digest,
         )  # fmt: skip
         # Several texts may share a prompt: it gets one row, so that it does not weigh more.
         rows.setdefault((row.prefix, row.suffix), row)
@@ -466,7 +502,7 @@ def _collect_rows(
             continue
         # A phrase may come from many references, so its own text decides its split.
         row = QuestionRow(
-            split_of(reference_digest(phrase.text)), "rewrite", ask.prefix, ask.suffix, None,
+            choose_split(reference_digest(phrase.text)), "rewrite", ask.prefix, ask.suffix, None,
             reply.text, phrase.kind, "", "", "",
         )  # fmt: skip
         rows.setdefault((row.prefix, row.suffix), row)
@@ -478,18 +514,22 @@ def reference_digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def split_of(digest: str) -> Split:
+def choose_split(digest: str) -> Split:
     """Choose a reference's split by its digest alone, so that added texts move no others."""
     place = int(digest, 16) / 16 ** len(digest)
-    return "test" if place < HELD_OUT else "validation" if place < 2 * HELD_OUT else "train"
+    if place < HELD_OUT_SHARE:
+        return "test"
+    if place < 2 * HELD_OUT_SHARE:
+        return "validation"
+    return "train"
 
 
-def digest_of(rows: Iterable[QuestionRow]) -> str:
+def digest_rows(rows: Iterable[QuestionRow]) -> str:
     lines = "\n".join(sorted(json.dumps(row) for row in rows))
     return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def listing(summary: QuestionSet) -> str:
+def describe_summary(summary: QuestionSet) -> str:
     texts = ", ".join(f"{count:,} {origin}" for origin, count in summary.texts.items())
     rows = "; ".join(
         f"{split}: {tasks['grade']:,} questions, {tasks['rewrite']:,} rewrites"
@@ -502,7 +542,7 @@ def listing(summary: QuestionSet) -> str:
     )
 
 
-def _write(
+def _write_question_set(
     folder: Path, rows: Sequence[QuestionRow], texts: Sequence[OriginText], summary: QuestionSet
 ) -> None:
     import pyarrow as pa
@@ -518,11 +558,11 @@ def _write(
             pq.write_table(table, file, compression="zstd")
     with whole_file(folder / "texts.jsonl") as file:
         for each in texts:
-            edits = [asdict(edit) for edit in each.edits]
-            row = {**each.pair._asdict(), "origin": each.origin, "edits": edits,
-                   "split": split_of(reference_digest(each.pair.reference.strip()))}  # fmt: skip
+            edits = list(map(asdict, each.edits))
+            split = choose_split(reference_digest(each.pair.reference.strip()))
+            row = {**each.pair._asdict(), "origin": each.origin, "edits": edits, "split": split}
             file.write(as_line(row))
-    with whole_file(folder / SUMMARY) as file:
+    with whole_file(folder / SUMMARY_FILE) as file:
         file.write(json.dumps(asdict(summary), indent=2).encode() + b"\n")
 
 
@@ -530,7 +570,7 @@ def read_question_set(folder: Path) -> QuestionSet:
     import pyarrow.parquet as pq
 
     try:
-        content: dict[str, Any] = json.loads((folder / SUMMARY).read_text("utf-8"))
+        content: dict[str, Any] = json.loads((folder / SUMMARY_FILE).read_text("utf-8"))
         summary = QuestionSet(**content)
         schemas = [pq.read_schema(folder / f"{split}.parquet") for split in SPLITS]
         is_whole = all(json.loads(each.metadata[b"question_set"]) == content for each in schemas)
@@ -539,7 +579,7 @@ def read_question_set(folder: Path) -> QuestionSet:
             f"{str(folder)!r} is not a question set ({error}): make one with "
             "posh-reward judges collect"
         ) from None
-    if summary.version != VERSION:
+    if summary.version != FORMAT_VERSION:
         raise ConfigError(f"{str(folder)!r} has version {summary.version}: collect it again")
     if not is_whole:
         raise ConfigError(

@@ -15,13 +15,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from posh_reward.distill.judge_report import QuestionAgreement, percent, question_agreement
+from posh_reward.distill.judge_report import QuestionAgreement, format_percent, question_agreement
 from posh_reward.distill.question_set import QuestionSet
 from posh_reward.models.model import Model, Prompt, keep_awake, load_model
 from posh_reward.posh.cascade import doubt_of
@@ -33,10 +34,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Rows = Sequence[dict[str, Any]]
-AGREED = 0.99
-"""Least agreement with the teacher on the questions that the student settles."""
-STEPS = 20  # thresholds that are tried: quantiles of the student's doubt
-SETTINGS = """\
+MIN_AGREEMENT_SHARE = 0.99  # with the teacher, of the questions that the student settles
+DOUBT_THRESHOLDS = 20  # that are tried: quantiles of the student's doubt
+JUDGE_TEMPLATE = """\
 # posh-reward score pairs.jsonl --judge {folder}/judge.yaml{preset_flag}
 #
 # Distilled from {teacher}; README.md says how faithful it is.
@@ -46,7 +46,7 @@ model: .
 dtype: {dtype}
 reading: labels
 """
-CASCADE = """\
+CASCADE_TEMPLATE = """\
 # posh-reward score pairs.jsonl --judge {folder}/cascade.yaml{preset_flag}
 #
 # The distilled judge settles what it is sure of and passes the rest on to its teacher: of the
@@ -57,7 +57,7 @@ judge: {teacher}
 first: judge.yaml
 doubt: {doubt:.3g}
 """
-CARD = """\
+CARD_TEMPLATE = """\
 # {name}
 
 A judge for POSH, distilled from `{questions.teacher}` into `{base}`.
@@ -105,16 +105,18 @@ def save_judge(
     merged.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     path = folder / "judge.yaml"
-    path.write_text(fill(SETTINGS, folder, questions, dtype=dtype), "utf-8")
+    path.write_text(fill_template(JUDGE_TEMPLATE, folder, questions, dtype=dtype), "utf-8")
     return path
 
 
-def fill(template: str, folder: Path, questions: QuestionSet, **others: object) -> str:
+def fill_template(template: str, folder: Path, questions: QuestionSet, **others: object) -> str:
     """Fill in a settings file, whose first line needs ``--preset`` unless it is the default."""
     preset, teacher = questions.preset, questions.judge
     if not isinstance(teacher, str) or not teacher.isidentifier():
         teacher = json.dumps(teacher)  # a path or settings, in YAML's flow style
-    flag = "" if preset == "released" else f" --preset {preset}"
+    flag = ""
+    if preset != "released":
+        flag = f" --preset {preset}"
     return template.format(
         folder=folder, teacher=teacher, preset=preset, preset_flag=flag, **others
     )
@@ -127,8 +129,8 @@ def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity
     """
     model = load_model(str(settings))
     with keep_awake(model):
-        verdicts, grades, references = _answers(model, test)
-        held_out, held_out_grades, _ = _answers(model, validation)
+        verdicts, grades, references = _ask_questions(model, test)
+        held_out, held_out_grades, _ = _ask_questions(model, validation)
     model.close()
     pairs = np.stack([grades, [verdict.grade or 0.0 for verdict in verdicts]], axis=1)
     present = (grades >= PRESENT).mean()
@@ -142,22 +144,24 @@ def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity
     )
 
 
-def _answers(model: Model, rows: Rows) -> tuple[list[Verdict], Floats, list[str]]:
+def _ask_questions(model: Model, rows: Rows) -> tuple[list[Verdict], Floats, list[str]]:
     """Return verdicts, the teacher's grades, and the references, without failed questions."""
-    graded = sorted(
-        (row for row in rows if row["task"] == "grade"),
-        key=lambda row: (row["prefix"], row["suffix"]),
-    )
-    verdicts = model.choose([Prompt(row["prefix"], row["suffix"]) for row in graded], LABELS)
-    judged = [i for i, verdict in enumerate(verdicts) if verdict.probabilities is not None]
+    graded = [row for row in rows if row["task"] == "grade"]
+    graded.sort(key=itemgetter("prefix", "suffix"))
+    verdicts, teacher, references = [], [], []
+    answers = model.choose([Prompt(row["prefix"], row["suffix"]) for row in graded], LABELS)
+    for row, verdict in zip(graded, answers, strict=True):
+        if verdict.probabilities is not None:
+            verdicts.append(verdict)
+            teacher.append(row["probabilities"])
+            references.append(row["reference"])
     scale = np.arange(1.0, len(LABELS) + 1)
-    labels = np.array([graded[i]["probabilities"] for i in judged], dtype=np.float64)
-    grades: Floats = labels @ scale
-    return [verdicts[i] for i in judged], grades, [graded[i]["reference"] for i in judged]
+    grades: Floats = np.array(teacher, dtype=np.float64) @ scale
+    return verdicts, grades, references
 
 
 def choose_doubt(verdicts: Sequence[Verdict], grades: Floats) -> tuple[float, float]:
-    """Return the largest doubt below which ``AGREED`` of the outcomes are the teacher's.
+    """Return the largest doubt below which enough outcomes (99 %) are the teacher's.
 
     With it, the share of the questions that are passed on; 0 and 1 if there is none. ``grades`` are
     the teacher's. A sure answer that agrees, a sure one that agrees and an unsure one that does
@@ -166,10 +170,10 @@ def choose_doubt(verdicts: Sequence[Verdict], grades: Floats) -> tuple[float, fl
     own = np.array([doubt_of(verdict) for verdict in verdicts])
     student = np.array([verdict.grade for verdict in verdicts], dtype=np.float64)
     alike = (student >= PRESENT) == (grades >= PRESENT)
-    doubts = np.quantile(own, np.linspace(0, 1, STEPS + 1), method="lower")
+    doubts = np.quantile(own, np.linspace(0, 1, DOUBT_THRESHOLDS + 1), method="lower")
     for doubt in np.unique(doubts)[::-1]:
         sure = own <= doubt
-        if alike[sure].mean() >= AGREED:
+        if alike[sure].mean() >= MIN_AGREEMENT_SHARE:
             return float(doubt), float(1 - sure.mean())
     return 0.0, 1.0
 
@@ -177,7 +181,8 @@ def choose_doubt(verdicts: Sequence[Verdict], grades: Floats) -> tuple[float, fl
 def write_card(folder: Path, fidelity: JudgeFidelity, questions: QuestionSet, base: str) -> None:
     """Write the card, the cascade's settings and the figures."""
     figures = fidelity.agreement
-    cascade = fill(CASCADE, folder, questions, doubt=fidelity.doubt, handed=fidelity.handed_on)
+    doubt, handed_on = fidelity.doubt, fidelity.handed_on
+    cascade = fill_template(CASCADE_TEMPLATE, folder, questions, doubt=doubt, handed=handed_on)
     (folder / "cascade.yaml").write_text(cascade, "utf-8")
     (folder / "fidelity.json").write_text(json.dumps(asdict(fidelity), indent=2) + "\n", "utf-8")
     verdict = "It agrees with its teacher beyond the majority answer."
@@ -191,12 +196,12 @@ def write_card(folder: Path, fidelity: JudgeFidelity, questions: QuestionSet, ba
     )
     cells = (
         f"{figures.count:,}", f"{fidelity.failures:,}", f"{figures.difference:.3f}",
-        f"{figures.bias:+.3f}", percent(figures.present), f"{fidelity.majority:.1%}",
+        f"{figures.bias:+.3f}", format_percent(figures.present), f"{fidelity.majority:.1%}",
         f"{figures.kappa:.3f}",
     )  # fmt: skip
-    card = CARD.format(
+    card = CARD_TEMPLATE.format(
         name=folder.name, questions=questions, base=base, settings=str(folder / "judge.yaml"),
-        learned=learned, verdict=verdict, row=" | ".join(cells), agreed=AGREED,
-        handed=fidelity.handed_on, doubt=fidelity.doubt,
+        learned=learned, verdict=verdict, row=" | ".join(cells), agreed=MIN_AGREEMENT_SHARE,
+        handed=handed_on, doubt=doubt,
     )  # fmt: skip
     (folder / "README.md").write_text(card, "utf-8")

@@ -61,7 +61,7 @@ def is_complete(file: Path) -> bool:
     return True
 
 
-def lacking_file(folder: Path, files: Iterable[str] = MODEL_FILES[1:]) -> str | None:
+def find_missing_file(folder: Path, files: Iterable[str] = MODEL_FILES[1:]) -> str | None:
     """Name what a model's folder lacks: a pattern without a file, or a missing or torn shard."""
     names = [name for name in files if not any(folder.glob(name))]
     for index in folder.glob("*.index.json"):

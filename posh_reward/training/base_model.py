@@ -20,7 +20,7 @@ from posh_reward.models.hub import (
     UNKNOWN_IDENTITY,
     adapter_base,
     find_identity,
-    lacking_file,
+    find_missing_file,
     weights_fingerprint,
 )
 from posh_reward.process.child import run_command
@@ -85,7 +85,7 @@ def starting_model(name: str, output: Path) -> str:
         raise ConfigError(f"{name} has no adapter_model.safetensors: save the adapter in that form")
     folder = output / f"{MERGED_MODEL_PREFIX}_{weights}"
     with PartialState().main_process_first():
-        if not (folder / "config.json").is_file() or lacking_file(folder):
+        if not (folder / "config.json").is_file() or find_missing_file(folder):
             _merge_in_subprocess(name, base, folder)
     return str(folder)
 

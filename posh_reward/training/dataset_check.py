@@ -25,10 +25,10 @@ def check_datasets(trainer: Trainer) -> None:
     """
     functions = getattr(trainer, "reward_funcs", ())
     for function in functions:
-        if hasattr(function, "objectives") or isinstance(_call_of(function), SharedCall):
+        if hasattr(function, "objectives") or isinstance(_get_call(function), SharedCall):
             check_shared(trainer, partial(_are_together, function))
     rewards = metrics_of(trainer)
-    for where, dataset in _datasets(trainer):
+    for where, dataset in _iterate_datasets(trainer):
         columns = getattr(dataset, "features", None)
         if columns is None:
             continue
@@ -46,20 +46,21 @@ def check_datasets(trainer: Trainer) -> None:
                 _check_references(where, dataset, column)
 
 
-def _call_of(function: Any) -> Any:
+def _get_call(function: Any) -> Any:
     return getattr(function, "call", None)
 
 
 def _are_together(function: Any, other: Any) -> bool:
     """Return True if two reward functions are one, or share one scoring call."""
-    return other is function or (_call_of(other) is _call_of(function) is not None)
+    return other is function or (_get_call(other) is _get_call(function) is not None)
 
 
-def _datasets(trainer: Any) -> Iterator[tuple[str, Any]]:
+def _iterate_datasets(trainer: Any) -> Iterator[tuple[str, Any]]:
     yield "the dataset", trainer.train_dataset
     held_out = getattr(trainer, "eval_dataset", None)
     if isinstance(held_out, Mapping):
-        yield from ((f"the evaluation dataset {name!r}", each) for name, each in held_out.items())
+        for name, dataset in held_out.items():
+            yield f"the evaluation dataset {name!r}", dataset
     elif held_out is not None:
         yield "the evaluation dataset", held_out
 

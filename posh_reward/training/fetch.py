@@ -16,7 +16,7 @@ from typing import Any, Literal
 from posh_reward.datasets.load_dataset import check_dataset, check_name_of_hub, is_drawn
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install_command
 from posh_reward.graph.maverick import PAPER_WEIGHTS, default_env, make_env, python_of
-from posh_reward.models.hub import MODEL_FILES, lacking_file
+from posh_reward.models.hub import MODEL_FILES, find_missing_file
 from posh_reward.posh.load_judge import engine_settings
 from posh_reward.posh.load_metric import read_metric
 from posh_reward.process.child import run_command
@@ -28,7 +28,7 @@ MAVERICK_ENCODER = "microsoft/deberta-v3-large"
 """Encoder that Maverick loads from the hub, in addition to its own weights."""
 ENCODER_FILES = ("config.json", "spm.model", "pytorch_model.bin")
 
-STATES = ("here", "missing", "fetched")  # of an asset; "missing" only in a dry run
+ASSET_STATES = ("here", "missing", "fetched")  # of an asset; "missing" only in a dry run
 
 Kind = Literal["model", "dataset", "spacy", "environment"]
 
@@ -44,34 +44,37 @@ class Asset:
     files: tuple[str, ...] = MODEL_FILES  # patterns; each must match a file
 
     def __str__(self) -> str:
-        return f"{self.role:<12} {self.name}{f' at {self.revision}' if self.revision else ''}"
+        at = f" at {self.revision}" if self.revision else ""
+        return f"{self.role:<12} {self.name}{at}"
 
 
-def assets_of(config: str, flags: Sequence[str] = ()) -> list[Asset]:
+def list_assets(config: str, flags: Sequence[str] = ()) -> list[Asset]:
     """List what a run downloads: everything that is neither a local path nor drawn.
 
     ``config`` is a recipe's configuration, whose settings ``flags`` override, a metric's settings
     (or their shipped name), or a judge's.
     """
-    settings = _settings(config, flags)
+    settings = _read_settings(config, flags)
     if "name" in settings:
         return list(dict.fromkeys(_judge_assets(settings, "judge")))
     assets: list[Asset] = []
     metric, names = settings, ("judge", "parser", "coref", "witness")
-    if recipe := "model_name_or_path" in settings or "dataset_name" in settings:
+    is_recipe = "model_name_or_path" in settings or "dataset_name" in settings
+    if is_recipe:
         metric = read_metric(settings.get("metric"), **{name: settings.get(name) for name in names})
         assets += _hub_assets("policy", "model", settings.get("model_name_or_path"),
                               settings.get("model_revision"))  # fmt: skip
-        assets += _hub_assets("dataset", "dataset", data_of(settings)[0])
+        assets += _hub_assets("dataset", "dataset", find_dataset(settings)[0])
     # SFT and distillation have no metric, so neither judge nor parser.
-    if not recipe or {"metric", "num_generations", *names} & settings.keys():
+    if not is_recipe or {"metric", "num_generations", *names} & settings.keys():
         assets += _judge_assets(metric.get("judge"), "judge")
         assets += _judge_assets(metric.get("witness"), "witness")
         assets += graph_assets(metric)
     return list(dict.fromkeys(assets))
 
 
-def _settings(config: str, flags: Sequence[str] = ()) -> dict[str, Any]:
+def _read_settings(config: str, flags: Sequence[str] = ()) -> dict[str, Any]:
+    """Read a file of settings, or a metric's shipped ones, overridden by ``flags``."""
     path = Path(config)
     settings = read_settings(path) if path.suffix else read_metric(config)
     if "like" in settings:
@@ -90,34 +93,39 @@ def prepare_data(config: str, flags: Sequence[str] = ()) -> Iterator[str]:
 
     All ranks of the run then read the resized images. Yields a line for each split.
     """
-    settings = _settings(config, flags)
-    name, splits, column = data_of(settings)
+    settings = _read_settings(config, flags)
+    name, splits, column = find_dataset(settings)
     if name is None or is_drawn(name):
         return
     from posh_reward.training.processors import load_processor, read_size_limits, training_images
 
     model, cap = settings.get("model_name_or_path"), settings.get("max_pixels")
-    cap = None if cap is None else int(cap)  # a flag's is a text
-    revision = settings.get("model_revision") or "main"
-    processor = load_processor(model, revision, cap) if model else None
-    resized = processor if processor and read_size_limits(processor) else None
+    if cap is not None:
+        cap = int(cap)  # a flag's is a text
+    processor, sizes = None, ""
+    if model:
+        processor = load_processor(model, settings.get("model_revision") or "main", cap)
+    if processor and read_size_limits(processor):
+        sizes = f", as {model} takes them"
+    else:
+        processor = None  # the images stay as they are
     for split in splits:
-        images = training_images(name, split, column, resized)
-        sizes = f", as {model} takes them" if resized else ""
+        images = training_images(name, split, column, processor)
         yield f"{name}, {split}: {len(images)} images{sizes}"
 
 
 def check_data(config: str, flags: Sequence[str] = ()) -> None:
     """Check the splits and columns of a run's dataset, if it is a local file or folder."""
-    name, splits, column = data_of(_settings(config, flags))
+    name, splits, column = find_dataset(_read_settings(config, flags))
     if name is not None and Path(name).exists():
         check_dataset(name, splits, column)
 
 
-def data_of(settings: Mapping[str, Any]) -> tuple[str | None, list[str], str]:
+def find_dataset(settings: Mapping[str, Any]) -> tuple[str | None, list[str], str]:
     """Return the dataset of images of a recipe's settings, its splits, and its reference column."""
-    # Distillation, the recipe with this setting, reads a local question set.
-    name = None if "max_prompt_tokens" in settings else settings.get("dataset_name")
+    name = settings.get("dataset_name")
+    if "max_prompt_tokens" in settings:  # distillation, which reads a local question set
+        name = None
     splits = [settings.get("dataset_train_split", "train")]
     if settings.get("eval_strategy", "no") not in ("no", False):
         splits.append(settings.get("dataset_test_split", "validation"))
@@ -146,17 +154,19 @@ def is_here(asset: Asset) -> bool:
 def local_folder(asset: Asset) -> Path | None:
     """Return a model's folder in the hub's cache, if it is complete; uses no network."""
     try:
-        folder = Path(_snapshot(asset, local_files_only=True))
+        folder = Path(_find_snapshot(asset, local_files_only=True))
     except (OSError, ValueError):  # LocalEntryNotFoundError, or a name that no repository can have
         return None
-    return folder if lacking_file(folder, asset.files) is None else None
+    if find_missing_file(folder, asset.files) is not None:
+        return None
+    return folder
 
 
-def fetch(asset: Asset) -> None:
+def fetch_asset(asset: Asset) -> None:
     """Download an asset, or the missing part of it."""
     try:
         if asset.kind == "model":
-            _snapshot(asset, local_files_only=False)
+            _find_snapshot(asset, local_files_only=False)
         elif asset.kind == "dataset":
             from datasets import load_dataset
 
@@ -186,7 +196,9 @@ def offline_reason() -> str | None:
     _require_hub()
     from huggingface_hub import constants
 
-    return "HF_HUB_OFFLINE is set: unset it to fetch" if constants.HF_HUB_OFFLINE else None
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE is set: unset it to fetch"
+    return None
 
 
 def _require_hub() -> None:
@@ -194,7 +206,7 @@ def _require_hub() -> None:
         raise MissingDependencyError(f"fetching needs huggingface_hub: {install_command('train')}")
 
 
-def _snapshot(asset: Asset, *, local_files_only: bool) -> str:
+def _find_snapshot(asset: Asset, *, local_files_only: bool) -> str:
     _require_hub()
     from huggingface_hub import snapshot_download
 
@@ -232,7 +244,7 @@ def _judge_assets(which: object, role: str) -> Iterator[Asset]:
 
 
 def fetch_all(assets: list[Asset], *, dry_run: bool) -> Iterator[tuple[Asset, str]]:
-    """Yield each asset with one of ``STATES``, or the reason why it could not be fetched."""
+    """Yield each asset with one of ``ASSET_STATES``, or the reason why it could not be fetched."""
     offline = None if dry_run else offline_reason()
     for asset in assets:
         if is_here(asset):
@@ -243,7 +255,7 @@ def fetch_all(assets: list[Asset], *, dry_run: bool) -> Iterator[tuple[Asset, st
             yield asset, offline
         else:
             try:
-                fetch(asset)
+                fetch_asset(asset)
             except PoshError as error:
                 yield asset, str(error)
             else:

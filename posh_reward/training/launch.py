@@ -88,10 +88,10 @@ def parse_settings(kinds: Sequence[type], argv: Sequence[str] | None = None) -> 
     """
     flags = list(sys.argv[1:] if argv is None else argv)
     if CHECK_FLAG in flags:
-        from posh_reward.training.run_check import check
+        from posh_reward.training.run_check import print_run_check
 
         flags.remove(CHECK_FLAG)
-        raise SystemExit(check(kinds, flags))
+        raise SystemExit(print_run_check(kinds, flags))
     settings = parse_flags(kinds, flags)
     validate_settings(settings, Processes.of_this_run(settings[1]))
     if broken := broken_deepspeed():

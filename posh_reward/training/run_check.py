@@ -30,12 +30,19 @@ from posh_reward.reward.shaping import build_shaping
 from posh_reward.training import run_settings
 from posh_reward.training.base_model import find_base_model
 from posh_reward.training.fetch import Asset, graph_assets, is_here
-from posh_reward.training.fit import ASSUMPTIONS, PUBLISHED, TrainingRun, fits, report, run_of
+from posh_reward.training.fit import (
+    ASSUMPTIONS,
+    PUBLISHED_CONFIGS,
+    TrainingRun,
+    build_run,
+    describe_memory,
+    fits_memory,
+)
 
-HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")  # form of a name on the hub
-EXTRAS = ("train", "vllm", "server", "gpu")
+HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # form of a name on the hub
+CHECKED_EXTRAS = ("train", "vllm", "server", "gpu")
 """Extras whose version bounds apply to a run, besides the package's own requirements."""
-ENGINES = {"vllm": ("vllm", "gpu"), "server": ("httpx", "server")}
+ENGINE_PACKAGES = {"vllm": ("vllm", "gpu"), "server": ("httpx", "server")}
 """Name of a judge in settings -> its package, and the extra that installs it."""
 
 
@@ -54,11 +61,11 @@ class RunCheck:
     launch: str  # command that starts the run; empty without a launch line
 
 
-def check(kinds: Sequence[type], flags: Sequence[str]) -> int:
+def print_run_check(kinds: Sequence[type], flags: Sequence[str]) -> int:
     """Print what would run; return 1 if it does not fit, 3 if it fits but something is missing."""
     result = check_run(kinds, flags)
     print("\n".join(check_lines(result)))
-    if result.run is not None and not result.on_cpu and not fits(result.run):
+    if result.run is not None and not result.on_cpu and not fits_memory(result.run):
         return 1
     return 3 if result.missing else 0
 
@@ -69,8 +76,11 @@ def check_run(
     """Check a run's settings with the run's own code, up to where weights would be loaded."""
     from trl import get_peft_config, get_quantization_config
 
-    config = _value_of(flags, "--config")
-    launcher = accelerate_config(Path(config)) if config else None
+    config = _find_flag(flags, "--config")
+    launcher: Path | None = None
+    launch = ""
+    if config:
+        launcher, launch = accelerate_config(Path(config)), launch_command(Path(config))
     if layout is None:
         layout = run_settings.read_processes(launcher) if launcher else run_settings.Processes()
     script, args, model = run_settings.parse_for(kinds, flags, layout)
@@ -82,13 +92,12 @@ def check_run(
     if hasattr(script, "prompt_text"):
         load_dataset.prompt(script.prompt_text)
         if _data_is_here(script.dataset_name):
-            splits = [
-                script.dataset_train_split,
-                *([script.dataset_test_split] * run_settings.is_evaluated(args)),
-            ]
-            name, column = script.dataset_name, script.reference_column
-            rows = load_dataset.check_dataset(name, splits, column)[splits[0]]
-            run_settings.check_rows(rows, args, getattr(script, "oversample", 1))
+            splits = [script.dataset_train_split]
+            if run_settings.is_evaluated(args):
+                splits.append(script.dataset_test_split)
+            rows = load_dataset.check_dataset(script.dataset_name, splits, script.reference_column)
+            oversample = getattr(script, "oversample", 1)
+            run_settings.check_rows(rows[script.dataset_train_split], args, oversample)
     missing = list(missing_packages(args, model, metric, layout))
     if hasattr(script, "metric"):
         missing += _check_metric(metric)
@@ -98,14 +107,14 @@ def check_run(
         except ConfigError as error:
             missing.append(str(error))
     name = find_base_model(model.model_name_or_path) or model.model_name_or_path
-    is_known = name in PUBLISHED or (Path(name) / "config.json").is_file()
-    run = run_of(script, args, model, layout) if is_known else None
+    is_known = name in PUBLISHED_CONFIGS or (Path(name) / "config.json").is_file()
+    run = build_run(script, args, model, layout) if is_known else None
     on_cpu = _on_cpu(flags, config)
-    launch = launch_command(Path(config)) if config else ""
     return RunCheck(launcher, layout, script, args, model, run, tuple(missing), on_cpu, launch)
 
 
-def _value_of(words: Sequence[str], flag: str) -> str | None:
+def _find_flag(words: Sequence[str], flag: str) -> str | None:
+    """Return the word after ``flag``, its value."""
     return next((value for word, value in pairwise(words) if word == flag), None)
 
 
@@ -115,7 +124,7 @@ def _check_name(setting: str, name: str | None) -> None:
         raise ConfigError(f"{setting} is not set: add it to the configuration or as a flag")
     if setting == "dataset_name" and load_dataset.is_drawn(name):
         load_dataset.scene_options(name)
-    elif not Path(name).exists() and not HUB.fullmatch(name):
+    elif not Path(name).exists() and not HUB_NAME.fullmatch(name):
         raise ConfigError(
             f"{setting} is {name!r}, neither a file nor a valid name on the hub: name one of these"
         )
@@ -134,7 +143,7 @@ def _on_cpu(flags: Sequence[str], config: str | None) -> bool:
     if os.environ.get("ACCELERATE_TORCH_DEVICE") == "cpu":  # accelerate's own, before use_cpu
         return True
     if "--use_cpu" in flags:
-        return (_value_of(flags, "--use_cpu") or "").lower() != "false"
+        return (_find_flag(flags, "--use_cpu") or "").lower() != "false"
     return bool(config and run_settings.read_config(Path(config)).get("use_cpu"))
 
 
@@ -173,14 +182,16 @@ def launch_line(config: Path) -> tuple[Path, list[str]]:
 def launch_command(config: Path) -> str:
     """Return the launch line with this configuration, whose own may be an ancestor's."""
     _, words = launch_line(config)
-    named = (str(config) if before == "--config" else word for before, word in pairwise(words))
-    return escape_controls(shlex.join([*words[:1], *named]))
+    for place, word in enumerate(words[:-1]):
+        if word == "--config":
+            words[place + 1] = str(config)
+    return escape_controls(shlex.join(words))
 
 
 def accelerate_config(config: Path) -> Path | None:
     """Find the file after ``--config_file`` in a configuration's launch line, if it has one."""
     path, words = launch_line(config)
-    name = _value_of(words, "--config_file")
+    name = _find_flag(words, "--config_file")
     if name is None:
         return None
     for folder in (Path(), *path.resolve().parents):
@@ -206,8 +217,8 @@ def missing_packages(
     for role in ("judge", "witness"):
         for user, engine in engine_settings(metric.get(role), role):
             # A judge with its own interpreter has its package there.
-            if engine["name"] in ENGINES and not engine.get("python"):
-                package, extra = ENGINES[engine["name"]]
+            if engine["name"] in ENGINE_PACKAGES and not engine.get("python"):
+                package, extra = ENGINE_PACKAGES[engine["name"]]
                 needs.setdefault(package, (f"the {user}", extra))
     if broken := run_settings.broken_deepspeed():
         yield broken
@@ -236,7 +247,7 @@ def wrong_versions() -> Iterator[str]:
     for line in metadata.requires("posh-reward") or ():
         requirement = Requirement(line)
         marker = requirement.marker
-        if marker is not None and not any(marker.evaluate({"extra": each}) for each in EXTRAS):
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in CHECKED_EXTRAS):
             continue
         version = installed_version(requirement.name)
         if version is None:
@@ -254,63 +265,71 @@ def wrong_versions() -> Iterator[str]:
 def check_lines(result: RunCheck) -> Iterator[str]:
     """Describe what would run, line by line."""
     script, args, layout = result.script, result.args, result.layout
-    generates = hasattr(args, "num_generations")
     sharding = f"ZeRO-{layout.zero_stage}" if layout.zero_stage else "no DeepSpeed"
     yield f"processes: {layout.processes} on {layout.machines} machine(s), {sharding}"
     if result.launcher is not None:
         yield f"  from {result.launcher}"
     if result.launch:
         yield f"launch: {result.launch}"
-    yield f"model: {result.model.model_name_or_path}, {_parameters(result)}"
-    here = _data_is_here(script.dataset_name)
-    unchecked = "" if here else " (not here, so its splits and columns are not checked)"
+    yield f"model: {result.model.model_name_or_path}, {_describe_parameters(result)}"
+    unchecked = ""
+    if not _data_is_here(script.dataset_name):
+        unchecked = " (not here, so its splits and columns are not checked)"
     yield f"data: {script.dataset_name}{unchecked}"
     if hasattr(script, "prompt_text"):
         yield f"prompt: {script.prompt_text}"
-    if generates:
-        yield f"reward: {_reward(script)}"
-        yield f"metric: {', '.join(f'{k} {v}' for k, v in _metric(script).items())}"
+    unit = "images"
+    if hasattr(args, "num_generations"):
+        unit = "completions"
+        yield f"reward: {_describe_reward(script)}"
+        yield f"metric: {_describe_metric(script)}"
+    if hasattr(script, "max_prompt_tokens"):
+        unit = "trees of up to 8 prompts"
     rows = args.per_device_train_batch_size * layout.processes * args.gradient_accumulation_steps
-    unit = "completions" if generates else "images"
-    unit = "trees of up to 8 prompts" if hasattr(script, "max_prompt_tokens") else unit
-    epochs = f"{args.num_train_epochs:g} epochs"
-    length = f"{args.max_steps} steps" if args.max_steps > 0 else epochs
+    length = f"{args.num_train_epochs:g} epochs"
+    if args.max_steps > 0:
+        length = f"{args.max_steps} steps"
     yield f"each step: {rows} {unit}; learning rate {args.learning_rate:g}; {length}"
     yield f"output: {args.output_dir}"
-    yield from (f"not here: {line}" for line in result.missing)
-    yield from (f"note: {line}" for line in run_settings.find_remarks(script, args, layout))
+    for line in result.missing:
+        yield f"not here: {line}"
+    for line in run_settings.find_remarks(script, args, layout):
+        yield f"note: {line}"
     if result.on_cpu:
         yield "memory: no GPU, the run is on the CPU"
     elif result.run is None:
         yield f"memory: unknown, {result.model.model_name_or_path} does not exist yet"
     else:
-        yield from report(result.run)
+        yield from describe_memory(result.run)
         yield from ASSUMPTIONS
 
 
-def _parameters(result: RunCheck) -> str:
+def _describe_parameters(result: RunCheck) -> str:
     if result.run is None:
-        return "all parameters" if not result.model.use_peft else "adapters"
-    parameters = result.run.parameters
+        return "adapters" if result.model.use_peft else "all parameters"
+    parameters, dtype = result.run.parameters, result.model.dtype
     count = f"{parameters.trained / 1e6:,.1f} million"
-    trained = f"{count} adapter parameters" if parameters.frozen else f"all {count} parameters"
-    return f"{trained} in {result.model.dtype}"
+    if parameters.frozen:
+        return f"{count} adapter parameters in {dtype}"
+    return f"all {count} parameters in {dtype}"
 
 
-def _reward(script: Any) -> str:
+def _describe_reward(script: Any) -> str:
     """Describe the shaping: its objective, and settings other than the defaults."""
     shaping = build_shaping(script)
-    return ", ".join(
-        f"{each.name} {value}"
-        for each in fields(shaping)
-        if (value := getattr(shaping, each.name)) != each.default or each.name == "objective"
-    )
+    words = []
+    for field in fields(shaping):
+        value = getattr(shaping, field.name)
+        if field.name == "objective" or value != field.default:
+            words.append(f"{field.name} {value}")
+    return ", ".join(words)
 
 
-def _metric(script: Any) -> dict[str, object]:
+def _describe_metric(script: Any) -> str:
+    """Describe the metric: its parts, with the model of a judge given by settings."""
     defaults = {"judge": "embedded", "parser": "embedded", "coref": "rules", "preset": "released"}
     settings = defaults | run_settings.read_metric_settings(script)
     for name in ("judge", "witness"):
         if isinstance(options := settings.get(name), dict):
             settings[name] = options.get("model", options["name"])
-    return settings
+    return ", ".join(f"{name} {value}" for name, value in settings.items())

@@ -48,7 +48,7 @@ def logits_of(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
 
 def test_a_tree_is_answered_as_each_prompt_alone() -> None:
     model, found = tiny_model(TOKENIZER), answer_trainer.AnswerTrees(ROWS, Chat(TOKENIZER), 500)
-    assert {len(tree.answers) for tree in found.trees} == {2, 3, answer_trainer.TOGETHER}
+    assert {len(tree.answers) for tree in found.trees} == {2, 3, answer_trainer.PROMPTS_PER_TREE}
     batch = answer_trainer.collate([found[place] for place in range(len(found))], pad=0)
     rows, slots, room = batch["labels"].shape
     together = logits_of(model, batch).view(rows, slots, room, -1)
@@ -78,9 +78,9 @@ def test_questions_of_one_pair_share_their_beginning() -> None:
     prompts = [answer.ids for answer in tree.answers]
     assert tree.shared >= len("user\nA red dog sleeps.\nIs ")
     assert found.lengths.tokens == sum(map(len, prompts))
-    assert found.lengths.computed == tree.tokens < found.lengths.tokens
+    assert found.lengths.computed == tree.token_count < found.lengths.tokens
     batch = answer_trainer.collate([found[0]], pad=0)
-    assert (batch["labels"] == answer_trainer.IGNORED).all()
+    assert (batch["labels"] == answer_trainer.IGNORED_LABEL).all()
 
 
 def test_prompts_that_are_too_long_are_counted_and_left_out() -> None:
@@ -99,7 +99,7 @@ def test_prompts_that_are_too_long_are_counted_and_left_out() -> None:
 def test_the_divergence_by_hand() -> None:
     wanted = torch.tensor([[0.5, 0.5, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]])
     given = torch.tensor([[0.25, 0.25, 0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 0.5, 0.5]]).clamp(1e-9)
-    found = answer_trainer.kl(wanted, given.log())
+    found = answer_trainer.kl_divergence(wanted, given.log())
     assert found.tolist() == pytest.approx([math.log(2), math.log(2)], abs=1e-5)
 
 
@@ -108,10 +108,12 @@ def test_fidelity_of_a_perfect_and_of_a_constant_student() -> None:
     with np.errstate(divide="ignore"):
         logs = np.log(np.maximum(np.nan_to_num(wanted, nan=0.2), 1e-9))
     rewrites = np.array([[0.0], [0.0], [0.7]])
-    perfect = answer_trainer.fidelity(np.hstack([logs, rewrites]), wanted)
+    perfect = answer_trainer.measure_fidelity(np.hstack([logs, rewrites]), wanted)
     assert perfect["kl"] == pytest.approx(0, abs=1e-6)
     assert (perfect["present_alike"], perfect["kappa"]) == (1, 1)
     assert perfect["rewrite_loss"] == 0.7
-    constant = answer_trainer.fidelity(np.hstack([np.tile(logs[0], (3, 1)), rewrites]), wanted)
+    constant = answer_trainer.measure_fidelity(
+        np.hstack([np.tile(logs[0], (3, 1)), rewrites]), wanted
+    )
     assert (constant["present_alike"], constant["kappa"]) == (0.5, 0)
     assert constant["grades_apart"] == pytest.approx(2)

@@ -14,11 +14,11 @@ from posh_reward import PoSh
 from posh_reward.distill import judge_runs
 from posh_reward.distill.judge_report import (
     JudgeComparison,
-    advantages,
-    alike_pairs,
     as_json,
     below_unseen,
-    decision,
+    count_alike_pairs,
+    decide_replacement,
+    group_advantages,
     group_agreement,
     judge_report,
     pair_agreement,
@@ -156,28 +156,33 @@ def test_a_sentence_says_yes_no_or_not_settled(monkeypatch: pytest.MonkeyPatch) 
     report = judge_report(
         run_judges(list(map(judge_choice, names)), PAIRS, QUIET), PAIRS, resamples=100
     )
-    same, contrary = (decision(line, report.floor) for line in report.comparisons)
+    same, contrary = (decide_replacement(line, report.floor) for line in report.comparisons)
     assert same.verdict == "not settled", "few texts"
     assert "Not settled whether embedded@prefix-first may replace embedded" in same.sentence
     assert "siblings are ordered alike in 100 % [76, 100] of pairs by f1" in same.sentence
     sure = with_low(report.comparisons[0], 0.96)
-    assert decision(sure).verdict == "yes"
-    assert "embedded@prefix-first may replace embedded for training" in decision(sure).sentence
+    assert decide_replacement(sure).verdict == "yes"
+    assert (
+        "embedded@prefix-first may replace embedded for training"
+        in decide_replacement(sure).sentence
+    )
     lossy = with_low(replace(sure, pair_failures=1), 0.96, compared=0.98)
-    assert "Not settled" in decision(lossy).sentence, "what has no score may be what differs"
-    assert "; 6 % of the pairs have no score from both" in decision(lossy).sentence
+    assert "Not settled" in decide_replacement(lossy).sentence, (
+        "what has no score may be what differs"
+    )
+    assert "; 6 % of the pairs have no score from both" in decide_replacement(lossy).sentence
     assert contrary.verdict == "no"
     assert "contrary may not replace embedded" in contrary.sentence
     two = [judge_choice("fake"), judge_choice("fake@prefix-first")]
     few = judge_report(run_judges(two, PAIRS[:6], QUIET), PAIRS[:6], resamples=100)
-    assert "intervals over 6 or more references" in decision(few.comparisons[0]).sentence
+    assert "intervals over 6 or more references" in decide_replacement(few.comparisons[0]).sentence
     lonely = judge_report(run_judges(two, PAIRS[::3], QUIET), PAIRS[::3], resamples=100)
-    assert "no reference has two texts" in decision(lonely.comparisons[0]).sentence
+    assert "no reference has two texts" in decide_replacement(lonely.comparisons[0]).sentence
     tied = with_low(report.comparisons[0], nan, value=nan)
-    assert decision(tied).verdict == "not settled"
-    assert "no reference has two texts that a judge orders" in decision(tied).sentence
+    assert decide_replacement(tied).verdict == "not settled"
+    assert "no reference has two texts that a judge orders" in decide_replacement(tied).sentence
     one_way = {**sure.groups, "precision and recall": tied.groups["precision and recall"]}
-    assert decision(replace(sure, groups=one_way)).verdict == "not settled"
+    assert decide_replacement(replace(sure, groups=one_way)).verdict == "not settled"
 
 
 def test_the_terminal_shows_the_questions_that_differ_most() -> None:
@@ -215,17 +220,17 @@ def test_a_judge_that_is_always_a_tenth_higher_has_bias_and_no_spread() -> None:
 
 def test_advantages_are_those_of_trl() -> None:
     # Of 0 and 1: mean 1/2, standard deviation of a sample 1/sqrt(2).
-    assert advantages(array(0, 1)[None]) == pytest.approx([-0.707, 0.707], abs=1e-3)
-    assert advantages(np.array([[0, 1], [1, 0]])) == pytest.approx([0, 0])
-    assert advantages(array(0.4, 0.4)[None]) == pytest.approx([0, 0])
+    assert group_advantages(array(0, 1)[None]) == pytest.approx([-0.707, 0.707], abs=1e-3)
+    assert group_advantages(np.array([[0, 1], [1, 0]])) == pytest.approx([0, 0])
+    assert group_advantages(array(0.4, 0.4)[None]) == pytest.approx([0, 0])
 
 
 def test_siblings_in_the_same_order_by_hand() -> None:
     # Pairs: (0, 1) alike, (0, 2) opposite, (1, 2) opposite.
-    assert alike_pairs(array(1, 2, 3), array(2, 3, 1)) == (1, 3)
+    assert count_alike_pairs(array(1, 2, 3), array(2, 3, 1)) == (1, 3)
     # A tie of one side alone counts half, one of both is no pair.
-    assert alike_pairs(array(1, 2), array(1, 1)) == (0.5, 1)
-    assert alike_pairs(array(1, 1), array(1, 1)) == (0, 0)
+    assert count_alike_pairs(array(1, 2), array(1, 1)) == (0.5, 1)
+    assert count_alike_pairs(array(1, 1), array(1, 1)) == (0, 0)
 
 
 def test_what_grpo_sees_of_two_groups_by_hand() -> None:

@@ -7,7 +7,7 @@ from statistics import mean
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.distill.question_set import DonorWords, perturb
+from posh_reward.distill.question_set import DonorWords, perturb_text
 from posh_reward.graph.reader import Reader
 from posh_reward.types import Description
 
@@ -35,7 +35,7 @@ def test_each_edit_is_in_the_text_and_what_it_replaces_is_not(
     kinds: Counter[tuple[str, str]] = Counter()
     for seed in range(300):
         original = described[seed % len(described)]
-        found = perturb(original, stock, random.Random(seed), edits=1)
+        found = perturb_text(original, stock, random.Random(seed), edits=1)
         assert found is not None
         [edit] = found.edits
         kinds[edit.kind, edit.action] += 1
@@ -53,7 +53,7 @@ def test_mistakes_lower_precision_and_omissions_recall(
     changed: dict[str, list[tuple[str, str]]] = {"added": [], "left out": []}
     for original in described:
         for seed in range(20):
-            found = perturb(original, stock, random.Random(seed), edits=1)
+            found = perturb_text(original, stock, random.Random(seed), edits=1)
             if found and found.edits[0].action in changed:
                 changed[found.edits[0].action].append((found.text, original.text))
     added, less = (PoSh().score(*zip(*pairs, strict=True)) for pairs in changed.values())

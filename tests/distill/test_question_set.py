@@ -28,7 +28,9 @@ QUIET = RunSettings(quiet=True)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("questions")
-    question_set.collect(judge_choice("embedded@prefix-first"), ROWS, made, QUIET, perturbations=1)
+    question_set.collect_answers(
+        judge_choice("embedded@prefix-first"), ROWS, made, QUIET, perturbations=1
+    )
     return made
 
 
@@ -73,7 +75,7 @@ def test_the_summary_has_the_teachers_signature_and_the_counts(folder: Path) -> 
             rows(folder, split)
         )
     assert summary.texts == {"policy": 40, "honest": 40, "perturbed": 40}
-    assert "40 perturbed" in question_set.listing(summary)
+    assert "40 perturbed" in question_set.describe_summary(summary)
     edits = [json.loads(line) for line in (folder / "texts.jsonl").read_text("utf-8").splitlines()]
     assert all(bool(row["edits"]) is (row["origin"] == "perturbed") for row in edits)
 
@@ -89,8 +91,8 @@ def test_a_second_run_asks_nothing_and_gives_the_same_rows(
 
     monkeypatch.setattr(judge_runs, "load_judge", load)
     choice = JudgeChoice("a", "a", "released")
-    first = question_set.collect(choice, ROWS, tmp_path, QUIET, perturbations=1)
-    again = question_set.collect(choice, ROWS, tmp_path, QUIET, perturbations=1)
+    first = question_set.collect_answers(choice, ROWS, tmp_path, QUIET, perturbations=1)
+    again = question_set.collect_answers(choice, ROWS, tmp_path, QUIET, perturbations=1)
     assert models[0].prompts
     assert not models[1].prompts
     assert first == again
@@ -98,7 +100,7 @@ def test_a_second_run_asks_nothing_and_gives_the_same_rows(
 
 def test_too_few_references_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="more references"):
-        question_set.collect(judge_choice("fake"), ROWS[:1], tmp_path / "none", QUIET)
+        question_set.collect_answers(judge_choice("fake"), ROWS[:1], tmp_path / "none", QUIET)
     assert not (tmp_path / "none").exists()
 
 

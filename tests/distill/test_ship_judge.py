@@ -83,7 +83,9 @@ def test_a_teacher_may_be_a_file_or_settings(
     folder: Path, tmp_path: Path, teacher: str | dict[str, str]
 ) -> None:
     questions = replace(QUESTIONS, judge=teacher)
-    text = ship_judge.fill(ship_judge.CASCADE, folder, questions, doubt=0.5, handed=0.3)
+    text = ship_judge.fill_template(
+        ship_judge.CASCADE_TEMPLATE, folder, questions, doubt=0.5, handed=0.3
+    )
     assert yaml.safe_load(text)["judge"] == teacher
 
 

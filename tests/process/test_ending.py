@@ -38,8 +38,8 @@ child.receive(60)
 child.receive(600)
 """,
     "trial": f"""
-from posh_reward.training.doctor.diagnosis import trial
-with trial([], {{}}, [sys.executable, "-c", {FAMILY!r}]) as child:
+from posh_reward.training.doctor.diagnosis import start_trial
+with start_trial([], {{}}, [sys.executable, "-c", {FAMILY!r}]) as child:
     child.process.wait()
 """,
     "sandbox": """

@@ -16,7 +16,7 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.distill.judge_runs import JudgeChoice, RunSettings
-from posh_reward.distill.question_set import collect
+from posh_reward.distill.question_set import collect_answers
 from posh_reward.errors import BusyError, ForkError
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
@@ -115,7 +115,7 @@ def test_every_writer_refuses_what_another_process_writes(
             Journal(said)
         rows = [(None, f"A dog with {number} spots.") for number in range(60)]
         with pytest.raises(BusyError):
-            collect(JudgeChoice("fake", "fake", "released"), rows, tmp_path, RunSettings())
+            collect_answers(JudgeChoice("fake", "fake", "released"), rows, tmp_path, RunSettings())
         with pytest.raises(BusyError):
             keep_folder(tmp_path)
 

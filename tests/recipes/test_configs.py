@@ -14,7 +14,7 @@ from posh_reward.posh.load_judge import load_judge
 from posh_reward.posh.load_metric import read_metric
 from posh_reward.settings import check_settings as fits_the_class
 from posh_reward.training.doctor.diagnosis import recipe_settings
-from posh_reward.training.fit import fits
+from posh_reward.training.fit import fits_memory
 from posh_reward.training.launch import parse_settings
 from posh_reward.training.run_check import check_lines, check_run
 from posh_reward.training.run_settings import Processes, parse_for, read_processes
@@ -56,7 +56,7 @@ def test_a_run_of_it_would_start_and_fit(path: Path, monkeypatch: pytest.MonkeyP
         if path.parent.name != "distill":
             assert rows * found.layout.processes == 64, "the paper's batch"
         assert found.run is not None
-        assert fits(found.run)
+        assert fits_memory(found.run)
     else:
         assert "memory: no GPU, the run is on the CPU" in list(check_lines(found))
 

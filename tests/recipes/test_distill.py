@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 
 from posh_reward import PoSh
 from posh_reward.distill.judge_runs import RunSettings, judge_choice
-from posh_reward.distill.question_set import collect
+from posh_reward.distill.question_set import collect_answers
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
 from posh_reward.run_record import read_run
@@ -31,7 +31,7 @@ def questions(folder: Path, seen: int) -> Path:
             others = [f"A {rng.choice(COLORS)} {rng.choice(THINGS)} stands." for _ in range(seen)]
             rows += [(text, f"A {color} {thing} stands.") for text in others]
     settings = RunSettings(quiet=True)
-    collect(judge_choice("embedded@prefix-first"), rows, folder, settings, perturbations=1)
+    collect_answers(judge_choice("embedded@prefix-first"), rows, folder, settings, perturbations=1)
     return folder
 
 

@@ -14,7 +14,7 @@ from huggingface_hub import constants
 from posh_reward.cli import main
 from posh_reward.errors import ConfigError
 from posh_reward.shipped import shipped_path
-from posh_reward.training.fetch import Asset, assets_of, is_here
+from posh_reward.training.fetch import Asset, is_here, list_assets
 from recipes import tiny_qwen
 from tests.datasets.hub_layout import FEATURES, write_docent
 from tests.models.tiny import byte_tokenizer, tiny_model
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_papers_run_needs_seven_downloads() -> None:
-    assets = assets_of(str(shipped_path("configs/dapo/qwen2_5_vl_7b.yaml")))
+    assets = list_assets(str(shipped_path("configs/dapo/qwen2_5_vl_7b.yaml")))
     assert [(each.role, each.kind) for each in assets] == [
         ("policy", "model"), ("dataset", "dataset"), ("judge", "model"), ("parser", "spacy"),
         ("coreference", "environment"), ("coreference", "model"), ("coreference", "model"),
@@ -50,7 +50,7 @@ def test_the_papers_run_needs_seven_downloads() -> None:
     ],
 )  # fmt: skip
 def test_only_what_a_configuration_names_is_fetched(config: str, roles: list[str]) -> None:
-    assert [each.role for each in assets_of(str(shipped_path(config)))] == roles
+    assert [each.role for each in list_assets(str(shipped_path(config)))] == roles
 
 
 def test_columns_of_a_local_table_are_checked_without_a_download(
@@ -70,7 +70,7 @@ def test_both_models_of_a_cascade_are_fetched(tmp_path: Path) -> None:
     config.write_text(
         "name: cascade\njudge: vllm\nfirst: {name: vllm, model: Qwen/Qwen3-0.6B}\ndoubt: 0.3\n"
     )
-    names = [each.name for each in assets_of(str(config))]
+    names = [each.name for each in list_assets(str(config))]
     assert names == ["Qwen/Qwen3-14B", "Qwen/Qwen3-0.6B"]
 
 
@@ -78,9 +78,9 @@ def test_a_path_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path) -> None:
     config = tmp_path / "a.yaml"
     config.write_text("model_name_or_path: ./runs/sft\ndataset_name: scenes\n")
     with pytest.raises(ConfigError, match=r"no file or folder './runs/sft'"):
-        assets_of(str(config))
+        list_assets(str(config))
     config.write_text(f"model_name_or_path: {tmp_path}\ndataset_name: scenes\n")
-    assert assets_of(str(config)) == []
+    assert list_assets(str(config)) == []
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +236,7 @@ def test_a_hub_that_is_not_there_is_named_and_nothing_hangs(
 def test_the_recipes_flags_name_other_downloads() -> None:
     config = "configs/dapo/qwen2_5_vl_7b.yaml"
     flags = ["--model_name_or_path", "someone/else", "--use_peft", "--judge", "embedded"]
-    named = {asset.role: asset.name for asset in assets_of(str(ROOT / config), flags)}
+    named = {asset.role: asset.name for asset in list_assets(str(ROOT / config), flags)}
     assert (named["policy"], named["dataset"]) == ("someone/else", "amitha/docent")
     assert "judge" not in named
 

@@ -14,23 +14,23 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from posh_reward.training.fit import (
     GPU_GIB,
-    PUBLISHED,
+    PUBLISHED_CONFIGS,
     JudgeOnGpu,
     Parameters,
     TrainingRun,
-    activations,
+    build_on_meta,
+    build_run,
     checkpoint_size,
-    fits,
-    graders_of,
+    count_parameters,
+    describe_memory,
+    estimate_activations,
+    find_graders,
+    fits_memory,
+    load_shape,
     machine_memory,
     model_state,
-    on_meta,
-    parameters_of,
     phases,
     pinned_numbers,
-    report,
-    run_of,
-    shape_of,
 )
 from posh_reward.training.run_settings import Processes, parse_for
 from recipes import dapo_posh
@@ -43,8 +43,8 @@ REFILL = ("--refill", "true")
 
 
 def test_parameters_are_as_many_as_published() -> None:
-    assert shape_of(VISION).parameters == 8_292_166_656
-    assert shape_of("Qwen/Qwen3-14B").parameters == 14_768_307_200
+    assert load_shape(VISION).parameters == 8_292_166_656
+    assert load_shape("Qwen/Qwen3-14B").parameters == 14_768_307_200
 
 
 def test_a_sleeping_tensor_is_rounded_up_to_a_power_of_two() -> None:
@@ -54,7 +54,7 @@ def test_a_sleeping_tensor_is_rounded_up_to_a_power_of_two() -> None:
 
 
 def test_eight_judges_asleep_take_332_gib() -> None:
-    [(_, judge)] = graders_of({"judge": "vllm"}, "judge")
+    [(_, judge)] = find_graders({"judge": "vllm"}, "judge")
     assert round(8 * judge.asleep / 2**30) == 332
     assert round(8 * judge.weights / 2**30) == 220, "awake"
 
@@ -73,17 +73,17 @@ def test_groups_that_dynamic_sampling_generates_at_once_are_counted() -> None:
     config = ["--config", "configs/dapo/qwen2_5_vl_7b.yaml"]
     for flags, rows in (([], 8), (["--oversample", "2"], 16), (["--oversample", "2", *REFILL], 8)):
         script, args, model = parse_for(dapo_posh.SETTINGS, [*config, *flags], NODE)
-        assert run_of(script, args, model, NODE).generated == rows
+        assert build_run(script, args, model, NODE).generated == rows
 
 
 def tiny_run() -> TrainingRun:
     """A 7B on a node, with a 14B judge: the shipped configuration's arithmetic."""
-    shape = shape_of(VISION)
+    shape = load_shape(VISION)
     return TrainingRun(
-        layout=NODE, shape=shape, parameters=parameters_of(shape, 2, NODE), batch=8, generated=8,
+        layout=NODE, shape=shape, parameters=count_parameters(shape, 2, NODE), batch=8, generated=8,
         image=1280, text=832, completion=768, checkpointing=True, tiles=True, generates=False,
         share=0.35, policy_sleeps=True,
-        graders=graders_of({"judge": "vllm"}, "judge"), parser="embedded", coref="rules", saves=3,
+        graders=find_graders({"judge": "vllm"}, "judge"), parser="embedded", coref="rules", saves=3,
         saves_only_model=False,
     )  # fmt: skip
 
@@ -96,7 +96,7 @@ def parts(run: TrainingRun, phase: str) -> dict[str, float]:
 
 def packed(**settings: Any) -> list[tuple[str, JudgeOnGpu]]:
     options = {"name": "transformers", "model": "Qwen/Qwen3-1.7B", **settings}
-    return graders_of({"judge": options}, "judge")
+    return find_graders({"judge": options}, "judge")
 
 
 def test_a_packed_judge_is_no_vllm_and_keeps_nothing_asleep() -> None:
@@ -138,7 +138,7 @@ def shipped(*flags: str) -> TrainingRun:
     """The shipped 7B on a node, with other settings."""
     config = ["--config", "configs/dapo/qwen2_5_vl_7b.yaml"]
     script, args, model = parse_for(dapo_posh.SETTINGS, [*config, *flags], NODE)
-    return run_of(script, args, model, NODE)
+    return build_run(script, args, model, NODE)
 
 
 def test_only_without_vllm_a_trainer_generates() -> None:
@@ -175,7 +175,7 @@ def test_adapters_leave_the_head_alone() -> None:
 
 def alone(model: str = VISION, **changes: Any) -> TrainingRun:
     """One GPU whose trainer generates without vLLM: 64 rows of 1,344 tokens, in bfloat16."""
-    shape = shape_of(model)
+    shape = load_shape(model)
     run = replace(tiny_run(), layout=Processes(), parameters=Parameters(shape.parameters, 2))
     return replace(run, share=None, policy_sleeps=False, generates=True, generated=64, **changes)
 
@@ -204,24 +204,26 @@ def test_a_trainer_that_generates_reads_all_images_at_once() -> None:
 
 def test_what_does_not_fit_is_told_with_a_remedy_that_works() -> None:
     run = tiny_run()
-    assert fits(run)
+    assert fits_memory(run)
     greedy = replace(run, share=0.9)
     (generate, judge, train) = phases(greedy)
     assert generate.gib > GPU_GIB > judge.gib > train.gib
-    text = "\n".join(report(greedy))
+    text = "\n".join(describe_memory(greedy))
     assert "DOES NOT FIT" in text
     wanted = text.partition("set vllm_gpu_memory_utilization to ")[2].partition(" ")[0]
-    assert fits(replace(run, share=float(wanted) - 0.01))
+    assert fits_memory(replace(run, share=float(wanted) - 0.01))
 
-    assert "set vllm_gpu_memory_utilization to 0.2" in "\n".join(report(replace(run, share=0.1)))
-    assert "halve per_device_train_batch_size" in "\n".join(report(replace(run, batch=64)))
+    assert "set vllm_gpu_memory_utilization to 0.2" in "\n".join(
+        describe_memory(replace(run, share=0.1))
+    )
+    assert "halve per_device_train_batch_size" in "\n".join(describe_memory(replace(run, batch=64)))
     big = replace(run, graders=[("judge", JudgeOnGpu(weights=60e9, cache=8e9, sleeps=True))])
-    assert "on a node of its own" in "\n".join(report(big))
+    assert "on a node of its own" in "\n".join(describe_memory(big))
     seen = replace(run, graders=[*run.graders, ("witness", JudgeOnGpu(50e9, 8e9, sleeps=True))])
-    assert "witness asleep" in "\n".join(report(seen))
+    assert "witness asleep" in "\n".join(describe_memory(seen))
     assert machine_memory(seen).gib > machine_memory(run).gib
     alone = replace(run, layout=Processes(8))
-    assert "zero3_8gpu.yaml" in "\n".join(report(alone))
+    assert "zero3_8gpu.yaml" in "\n".join(describe_memory(alone))
 
 
 def test_a_checkpoint_of_the_node_is_133_gigabytes_and_of_the_model_alone_17() -> None:
@@ -258,7 +260,7 @@ def test_estimates_are_near_what_torch_allocates(adapts: bool, tmp_path: Path) -
     if adapts:
         model = get_peft_model(base, LoraConfig(r=4, target_modules="all-linear"))
     base.config.save_pretrained(tmp_path)
-    shape, count = shape_of(str(tmp_path)), sum(each.numel() for each in base.parameters())
+    shape, count = load_shape(str(tmp_path)), sum(each.numel() for each in base.parameters())
     run = TrainingRun(
         layout=Processes(), shape=shape,
         parameters=Parameters(1, 4, count, 2) if adapts else Parameters(count, 2), batch=4,
@@ -285,18 +287,18 @@ def test_estimates_are_near_what_torch_allocates(adapts: bool, tmp_path: Path) -
             states.sum().backward()
 
     train()  # makes the gradients, which are part of the model's state
-    assert activations(run) == pytest.approx(peak(train), rel=0.15)
+    assert estimate_activations(run) == pytest.approx(peak(train), rel=0.15)
 
 
 def tiny_model(dtype: torch.dtype) -> Any:
-    published = PUBLISHED[VISION]
+    published = PUBLISHED_CONFIGS[VISION]
     text = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 512}
     text |= {"num_attention_heads": 4, "num_key_value_heads": 2}
     vision = {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2}
     shape = {"text_config": published["text_config"] | text}
     shape["vision_config"] = published["vision_config"] | vision | {"out_hidden_size": 64}
     config = AutoConfig.for_model(**published | shape)
-    model = on_meta(config).to(dtype).to_empty(device="cpu")
+    model = build_on_meta(config).to(dtype).to_empty(device="cpu")
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.02)
     return model

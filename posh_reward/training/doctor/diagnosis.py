@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from posh_reward.errors import ConfigError, PoshError
-from posh_reward.models.hub import lacking_file
+from posh_reward.models.hub import find_missing_file
 from posh_reward.posh.check import NOT_CHECKED
 from posh_reward.process.child import find_secrets, kill_child, redact, wrap_in_keeper
 from posh_reward.process.python import SAFE_PATH, python_module
@@ -37,7 +37,7 @@ from posh_reward.training.doctor.node_checks import (
     free_port,
     read_gpus,
 )
-from posh_reward.training.fetch import assets_of, is_here
+from posh_reward.training.fetch import is_here, list_assets
 from posh_reward.training.fit import checkpoint_size, disk_size, machine_memory, phases
 from posh_reward.training.run_check import (
     RunCheck,
@@ -54,12 +54,12 @@ from posh_reward.training.run_settings import (
 )
 from posh_reward.training.stopping import STOP_BEFORE_MINUTES
 
-SECONDS = 900.0  # of each trial: a cold node compiles the judge's kernels for minutes
-PORT = 29500  # the launcher's default
-ON_CPU = 2.0  # GiB of a rank with a small model on the CPU
-TAIL = 300  # characters of a child's last output that a line repeats
-TRIAL = tuple(python_module("posh_reward.training.doctor.trial"))
-GRACE = 20.0  # seconds for the other ranks to end after one has failed
+TRIAL_SECONDS = 900.0  # of each trial: a cold node compiles the judge's kernels for minutes
+DEFAULT_PORT = 29500  # the launcher's default
+CPU_RANK_GIB = 2.0  # of a rank with a small model on the CPU
+OUTPUT_TAIL_CHARACTERS = 300  # of a child's last output, which a line repeats
+TRIAL_COMMAND = tuple(python_module("posh_reward.training.doctor.trial"))
+RANK_GRACE_SECONDS = 20.0  # for the other ranks to end after one has failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class NodePlace:
     machines: int = 1
     rank: int = 0
     address: str = "127.0.0.1"  # of the first node
-    port: int = PORT
+    port: int = DEFAULT_PORT
     processes: int | None = None  # on this node; None: from the launch line
 
 
@@ -77,7 +77,7 @@ def diagnose(
     config: Path,
     flags: Sequence[str] = (),
     place: NodePlace | None = None,
-    seconds: float = SECONDS,
+    seconds: float = TRIAL_SECONDS,
 ) -> Iterator[NodeCheck]:
     """Try everything that a run of a configuration needs on this node, in the order of a run.
 
@@ -85,7 +85,7 @@ def diagnose(
     """
     place = place or NodePlace()
     try:
-        result, own = settle(config, flags, place)
+        result, own = resolve_run(config, flags, place)
     except PoshError as error:
         yield NodeCheck("settings", "FAILED", str(error))
         return
@@ -97,7 +97,7 @@ def diagnose(
         yield from _judge_checks(result, seconds)  # one is enough, and its weights are read once
 
 
-def settle(config: Path, flags: Sequence[str], place: NodePlace) -> tuple[RunCheck, int]:
+def resolve_run(config: Path, flags: Sequence[str], place: NodePlace) -> tuple[RunCheck, int]:
     """Check a run's settings; also return the number of its processes on this node."""
     launcher = accelerate_config(config)
     layout = read_processes(launcher) if launcher else Processes()
@@ -125,8 +125,10 @@ def load_recipe(config: Path) -> ModuleType:
     recipe = next((word for word in words if word.endswith(".py")), None)
     for folder in (Path(), *file.resolve().parents, shipped_path(".")) if recipe else ():
         path = folder / str(recipe)
-        path = _to_import(path) if path.is_file() else path
-        spec = spec_from_file_location(path.stem, path) if path.is_file() else None
+        if not path.is_file():
+            continue
+        path = _to_import(path)
+        spec = spec_from_file_location(path.stem, path)
         if spec is None or spec.loader is None:
             continue
         module = module_from_spec(spec)
@@ -153,7 +155,7 @@ def _to_import(path: Path) -> Path:
     )
 
 
-def device_of(result: RunCheck) -> str:
+def choose_device(result: RunCheck) -> str:
     """Return the device that a run is meant for: a trial never falls back to the CPU."""
     return "cpu" if result.on_cpu else "cuda"
 
@@ -163,42 +165,44 @@ def check_node(
 ) -> Iterator[NodeCheck]:
     """Check packages, downloads and the machine; start nothing."""
     yield from _check_packages(result, config, flags)
-    run, args = result.run, result.args
-    need = 0 if result.on_cpu else own
-    gib = max((phase.gib for phase in phases(run)), default=0.0) if run else 0.0
-    shared = bool(run and (run.graders or run.coref == "maverick"))
-    gpus = read_gpus() if need else None
+    gib, host, disk, checkpoint, shared = 0.0, 0.0, 1.0, 0.0, False  # of a model of unknown shape
+    if run := result.run:
+        gib, host = max(phase.gib for phase in phases(run)), machine_memory(run).gib
+        disk, checkpoint = disk_size(run), checkpoint_size(run)
+        shared = bool(run.graders) or run.coref == "maverick"
+    gpus, need = None, 0
+    if result.on_cpu:
+        host = CPU_RANK_GIB * own
+    else:
+        gpus, need = read_gpus(), own
     yield from check_gpus(gpus, need, gib, shared=shared)
     if gpus:
         yield check_driver(gpus)
     yield check_torch(need)
     if need:
         yield check_compiler()
-    host = machine_memory(run).gib if run else 0.0
-    yield from check_memory(host if need else ON_CPU * own)
-    yield check_files(
-        Path(args.output_dir),
-        disk_size(run) if run else 1.0,
-        checkpoint_size(run) if run else 0.0,
-        getattr(result.script, "stop_before", STOP_BEFORE_MINUTES),
-    )
+    yield from check_memory(host)
+    minutes = getattr(result.script, "stop_before", STOP_BEFORE_MINUTES)
+    yield check_files(Path(result.args.output_dir), disk, checkpoint, minutes)
     yield check_port(place.port)
 
 
 def _check_packages(result: RunCheck, config: Path, flags: Sequence[str]) -> Iterator[NodeCheck]:
     wrong = list(wrong_versions())
-    yield from (NodeCheck("package", "FAILED", f"not here: {line}") for line in result.missing)
-    yield from (NodeCheck("version", "FAILED", line) for line in wrong)
+    for line in result.missing:
+        yield NodeCheck("package", "FAILED", f"not here: {line}")
+    for line in wrong:
+        yield NodeCheck("version", "FAILED", line)
     if not wrong and not result.missing:
         yield NodeCheck("packages", "ok", "all that this run needs, in tested versions")
     try:
-        assets = assets_of(str(config), flags)
+        assets = list_assets(str(config), flags)
     except ConfigError as error:  # such as a policy that an earlier recipe has yet to write
         yield NodeCheck("downloads", "FAILED", str(error))
         return
     assets = [asset for asset in assets if asset.kind in ("model", "dataset")]  # see packages above
     policy = Path(result.model.model_name_or_path)
-    if policy.is_dir() and (name := lacking_file(policy)):
+    if policy.is_dir() and (name := find_missing_file(policy)):
         detail, remedy = f"{policy} has no complete {name}", "copy it again, or save it again"
         yield NodeCheck("policy", "FAILED", detail, remedy)
     missing = [asset.name for asset in assets if not is_here(asset)]
@@ -211,10 +215,11 @@ def _check_packages(result: RunCheck, config: Path, flags: Sequence[str]) -> Ite
 
 def try_ranks(result: RunCheck, place: NodePlace, own: int, seconds: float) -> Iterator[NodeCheck]:
     """Let ranks communicate, and train, save and resume a step under ZeRO-3; one does alone."""
-    device, patience = device_of(result), str(seconds)
+    device, patience = choose_device(result), str(seconds)
     if place.machines == 1:
-        own = max(own, 2) if result.layout.processes > 1 else own
         place = replace(place, port=free_port())  # the run's own port has been checked already
+        if result.layout.processes > 1:
+            own = max(own, 2)
     world = own * place.machines
     failure, answer = run_ranks(["ranks", device, patience], place, own, seconds)
     if failure is not None:
@@ -230,11 +235,13 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, seconds: float) -> I
     if result.layout.zero_stage != 3 or find_spec("deepspeed") is None:
         yield NodeCheck("ZeRO-3 step", "skipped", "not in this run, or DeepSpeed is not here")
         return
-    parent = disk_of(result)
+    parent = find_disk(result)
     try:
         with tempfile.TemporaryDirectory(prefix=".posh-doctor-", dir=parent) as scratch:
             # All nodes save to one folder, as in a run: its name has to be the same on each.
-            folder = scratch if place.machines == 1 else str(parent / f".posh-doctor-{place.port}")
+            folder = scratch
+            if place.machines > 1:
+                folder = str(parent / f".posh-doctor-{place.port}")
             failure, _ = run_ranks(["zero3", device, patience, folder], place, own, seconds)
             # The trial ends in a collective after loading, so no node reads the folder any more.
             if not place.rank and folder != scratch:
@@ -242,14 +249,14 @@ def try_ranks(result: RunCheck, place: NodePlace, own: int, seconds: float) -> I
     except OSError as error:
         failure = str(error)
     if failure is None:
-        who = f"{world} ranks" if world > 1 else "one process, which shards nothing"
+        who = "one process, which shards nothing" if world == 1 else f"{world} ranks"
         yield NodeCheck("ZeRO-3 step", "ok", f"trained, saved and resumed by {who}")
     else:
         remedy = "correct it: the run would fail at its first step or its first checkpoint"
         yield NodeCheck("ZeRO-3 step", "FAILED", failure, remedy)
 
 
-def disk_of(result: RunCheck) -> Path:
+def find_disk(result: RunCheck) -> Path:
     """Return a folder that exists, on the disk with room for the run's checkpoints."""
     output = Path(result.args.output_dir).absolute()
     return next(each for each in (output, *output.parents) if each.exists())
@@ -277,7 +284,8 @@ def _judge_checks(result: RunCheck, seconds: float) -> Iterator[NodeCheck]:
                         "cpu if meant")  # fmt: skip
         if answer.get("coref") == "CPU" and metric.get("coref") == "maverick":
             slow.append("Maverick runs on the CPU: docs/coref.md")
-    yield from (NodeCheck("reading", "warning", f"{line}; 15 s a step") for line in slow)
+    for line in slow:
+        yield NodeCheck("reading", "warning", f"{line}; 15 s a step")
     if not slow:
         reading = f"parsed a reference in {answer['reading']:.2f} s"
         yield NodeCheck("reading", "ok", f"{reading} on the {answer.get('parser', 'CPU')}")
@@ -285,12 +293,13 @@ def _judge_checks(result: RunCheck, seconds: float) -> Iterator[NodeCheck]:
 
 def try_judge(result: RunCheck, wakings: int, seconds: float) -> Answer:
     """Score a pair after each waking in a separate process, which frees all memory at its end."""
-    settings = {k: v for k, v in read_metric_settings(result.script).items() if k != "witness"}
-    arguments = ["judge", device_of(result), str(wakings), json.dumps(settings)]
-    arguments.append(json.dumps(checks_judge(result.script)))
+    settings = dict(read_metric_settings(result.script))
+    settings.pop("witness", None)
+    check = json.dumps(checks_judge(result.script))
+    arguments = ["judge", choose_device(result), str(wakings), json.dumps(settings), check]
     # As the first rank of a run: on its GPU, with its compile cache.
-    with trial(arguments, {"LOCAL_RANK": "0"}) as child:
-        return answer_of(child, seconds)
+    with start_trial(arguments, {"LOCAL_RANK": "0"}) as child:
+        return read_answer(child, seconds)
 
 
 # Child processes.
@@ -311,17 +320,19 @@ def run_ranks(arguments: Sequence[str], place: NodePlace, own: int, seconds: flo
         children = []
         for rank in range(own):
             own_variables = {"RANK": str(place.rank * own + rank), "LOCAL_RANK": str(rank)}
-            children.append(stack.enter_context(trial(arguments, variables | own_variables)))
+            children.append(stack.enter_context(start_trial(arguments, variables | own_variables)))
         deadline = time.monotonic() + seconds
         first: Trial | None = None  # whose failure made the others fail, or wait
-        while time.monotonic() < deadline and any(child.runs for child in children):
-            if first is None and (first := next(filter(Trial.failed, children), None)):
-                deadline = min(deadline, time.monotonic() + GRACE)
+        while time.monotonic() < deadline and any(child.is_running for child in children):
+            if first is None and (first := next(filter(Trial.has_failed, children), None)):
+                deadline = min(deadline, time.monotonic() + RANK_GRACE_SECONDS)
             time.sleep(0.1)
-        answers = [answer_of(child, max(deadline - time.monotonic(), 1.0)) for child in children]
-    order = sorted(range(own), key=lambda rank: children[rank] is not first)
-    reasons = [reason for rank in order if (reason := answers[rank][0]) is not None]
-    return (reasons[0] if reasons else None), answers[0][1]
+        answers = [read_answer(child, max(deadline - time.monotonic(), 1.0)) for child in children]
+    for child, (reason, _) in zip(children, answers, strict=True):
+        if child is first and reason is not None:
+            return reason, answers[0][1]
+    reasons = (reason for reason, _ in answers if reason is not None)
+    return next(reasons, None), answers[0][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,20 +344,20 @@ class Trial:
     errors: IO[str]
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """True until it has ended."""
         return self.process.poll() is None
 
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Return True if it has ended with another status than 0."""
         return bool(self.process.poll())
 
 
 @contextmanager
-def trial(
+def start_trial(
     arguments: Sequence[str],
     variables: Mapping[str, str],
-    start: Sequence[str] = TRIAL,
+    start: Sequence[str] = TRIAL_COMMAND,
     patience: float = 5.0,
 ) -> Iterator[Trial]:
     """Start a trial; end it, with all its descendants, on leaving the context, or with us.
@@ -375,7 +386,7 @@ def trial(
             kill_child(child)
 
 
-def answer_of(child: Trial, seconds: float) -> Answer:
+def read_answer(child: Trial, seconds: float) -> Answer:
     """Wait for a trial, or for a launcher of several; return the first failure, or an answer."""
     try:
         status = child.process.wait(timeout=seconds)
@@ -391,8 +402,9 @@ def answer_of(child: Trial, seconds: float) -> Answer:
         with suppress(ValueError):
             if isinstance(answer := json.loads(line), dict):
                 answers.append(answer)
-    failures = [str(answer["failure"]) for answer in answers if "failure" in answer]
-    if failures or status:
-        ended = f"ended with status {status}: {errors.strip()[-TAIL:]}"
-        return (failures[0] if failures else ended), {}
+    for answer in answers:
+        if "failure" in answer:
+            return str(answer["failure"]), {}
+    if status:
+        return f"ended with status {status}: {errors.strip()[-OUTPUT_TAIL_CHARACTERS:]}", {}
     return None, answers[-1] if answers else {}

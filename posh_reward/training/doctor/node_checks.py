@@ -21,11 +21,11 @@ from posh_reward.process.resources import KERNEL_ROOT, host_memory, most_host_me
 
 State = Literal["ok", "warning", "FAILED", "skipped"]
 
-GIB, GB = 2**30, 1e9
-SHARED = 1.0  # GiB of shared memory: NCCL's buffers, and images from the workers that decode them
-PROBE = 64 * 2**20  # bytes written to the run's disk
-DRIVERS = {12: 525, 13: 580}  # CUDA's major version -> the oldest driver that it runs with
-QUERY = "name,driver_version,memory.total,memory.used,compute_mode"
+GIB, GB = 2**30, 10**9
+SHARED_MEMORY_GIB = 1.0  # NCCL's buffers, and images from the workers that decode them
+PROBE_BYTES = 64 * 2**20  # bytes written to the run's disk
+OLDEST_DRIVERS = {12: 525, 13: 580}  # CUDA's major version -> the oldest driver that it runs with
+GPU_QUERY = "name,driver_version,memory.total,memory.used,compute_mode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class NodeCheck:
         return f"{self.state:<8} {self.name:<14} {self.detail}{remedy}"
 
 
-def _result(name: str, enough: bool, detail: str, remedy: str) -> NodeCheck:
+def _pass_or_fail(name: str, enough: bool, detail: str, remedy: str) -> NodeCheck:
     return NodeCheck(name, "ok", detail) if enough else NodeCheck(name, "FAILED", detail, remedy)
 
 
@@ -59,7 +59,7 @@ class Gpu:
 
 def read_gpus() -> list[Gpu] | None:
     """List this node's GPUs from nvidia-smi; None without a working driver."""
-    command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", f"--query-gpu={GPU_QUERY}", "--format=csv,noheader,nounits"]
     try:
         process = run_command(
             command, timeout=20, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -68,15 +68,19 @@ def read_gpus() -> list[Gpu] | None:
         return None
     if process.returncode:
         return None
-    rows = [[cell.strip() for cell in line.split(",")] for line in process.stdout.splitlines()]
-    return [
-        Gpu(name, driver, _gib(total), _gib(used), mode)
-        for name, driver, total, used, mode in (row for row in rows if len(row) == 5)
-    ]
+    gpus = []
+    for line in process.stdout.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == len(GPU_QUERY.split(",")):
+            name, driver, total, used, mode = cells
+            gpus.append(Gpu(name, driver, _gib_from_mib(total), _gib_from_mib(used), mode))
+    return gpus
 
 
-def _gib(mib: str) -> float:
-    return float(mib) / 1024 if mib.isdecimal() else math.nan  # [N/A]: a slice, or shared memory
+def _gib_from_mib(mib: str) -> float:
+    if not mib.isdecimal():  # [N/A]: a slice, or shared memory
+        return math.nan
+    return float(mib) / 1024
 
 
 def check_gpus(
@@ -94,7 +98,9 @@ def check_gpus(
         remedy = "install NVIDIA's driver, or ask for a node with GPUs (--gpus-per-node)"
         yield NodeCheck("driver", "FAILED", "nvidia-smi does not answer", remedy)
         return
-    names = f"{len(gpus)} x {gpus[0].name}, driver {gpus[0].driver}" if gpus else "no GPU"
+    names = "no GPU"
+    if gpus:
+        names = f"{len(gpus)} x {gpus[0].name}, driver {gpus[0].driver}"
     if len(gpus) < need:
         remedy = f"ask for {need} (--gpus-per-node), or lower num_processes"
         yield NodeCheck("driver", "FAILED", f"{names}, and the run needs {need}", remedy)
@@ -114,7 +120,7 @@ def check_gpus(
         return
     detail = f"{free:.0f} GiB free on each, of {gib:.0f} that the run needs"
     remedy = "end other processes on them (nvidia-smi), or see --check for what to lower"
-    yield _result("GPU memory", free >= gib, detail, remedy)
+    yield _pass_or_fail("GPU memory", free >= gib, detail, remedy)
 
 
 def check_driver(gpus: Sequence[Gpu], cuda: str | None = None) -> NodeCheck:
@@ -127,7 +133,7 @@ def check_driver(gpus: Sequence[Gpu], cuda: str | None = None) -> NodeCheck:
     cuda = cuda or torch.version.cuda
     if cuda is None:
         return NodeCheck("CUDA", "skipped", "torch has none")
-    needed = DRIVERS.get(int(cuda.partition(".")[0]), max(DRIVERS.values()))
+    needed = OLDEST_DRIVERS.get(int(cuda.partition(".")[0]), max(OLDEST_DRIVERS.values()))
     major = gpus[0].driver.partition(".")[0]
     detail = f"driver {gpus[0].driver}, and CUDA {cuda} of torch needs {needed} or newer"
     if not major.isdecimal() or int(major) >= needed:
@@ -169,7 +175,9 @@ def check_compiler() -> NodeCheck:
             command, input="#include <Python.h>\n", capture_output=True, text=True, timeout=60,
             check=False,
         )  # fmt: skip
-        errors = done.stderr.strip().splitlines() if done.returncode else []
+        errors = []
+        if done.returncode:
+            errors = done.stderr.strip().splitlines()
     except (OSError, subprocess.SubprocessError) as error:
         errors = [str(error)]
     if not errors:
@@ -195,15 +203,16 @@ def check_memory(
         detail = f"{detail}; memory may grow with its use, {to}"
         yield NodeCheck("host memory", "warning", detail, remedy)
     else:
-        yield _result("host memory", available >= needed, detail, remedy)
+        yield _pass_or_fail("host memory", available >= needed, detail, remedy)
     try:
         free = shutil.disk_usage(shared_memory).free / GIB
     except OSError as error:
         yield NodeCheck("shared memory", "FAILED", str(error), "mount a tmpfs at /dev/shm")
         return
-    detail = f"{shared_memory} has {free:.1f} GiB, of {SHARED:g} that NCCL and decoders need"
+    needed = SHARED_MEMORY_GIB
+    detail = f"{shared_memory} has {free:.1f} GiB, of {needed:g} that NCCL and decoders need"
     remedy = "start the container with --shm-size=16g (or --ipc=host)"
-    yield _result("shared memory", free >= SHARED, detail, remedy)
+    yield _pass_or_fail("shared memory", free >= needed, detail, remedy)
 
 
 def check_files(output: Path, needed: float, checkpoint: float, minutes: float) -> NodeCheck:
@@ -224,10 +233,10 @@ def check_files(output: Path, needed: float, checkpoint: float, minutes: float) 
             return NodeCheck("file system", "FAILED", detail, remedy)
         began = time.perf_counter()
         with probe.open("wb") as file:
-            file.write(bytes(PROBE))
+            file.write(bytes(PROBE_BYTES))
             file.flush()
             os.fsync(file.fileno())
-        rate = PROBE / (time.perf_counter() - began)
+        rate = PROBE_BYTES / (time.perf_counter() - began)
         moved = probe.with_suffix(".renamed")
         probe.replace(moved)
         moved.unlink()

@@ -24,13 +24,13 @@ from typing import Any
 
 from posh_reward.errors import JudgeError, PoshError
 
-WIDTH = 512  # of a layer: more parameters than DeepSpeed keeps whole on each rank (100,000)
+LAYER_WIDTH = 512  # of a layer: more parameters than DeepSpeed keeps whole on each rank (100,000)
 GENERATION = "A man in a red coat with a dog holds a green umbrella."
 REFERENCE = "A tall man in a red coat holds an umbrella, and a woman in a hat sleeps."
-SAME = 0.05
+MAX_GRADE_CHANGE = 0.05
 """Largest difference of a grade after a waking: bfloat16 alone moved grades by up to 0.038."""
 GIB = 2**30
-LOGGED = {
+LOGGED_KEYS = {
     "at": "step",
     "loss": "loss",
     "reward": "reward",
@@ -43,7 +43,7 @@ LOGGED = {
 """Names of a step's figures -> those in the trainer's log."""
 
 
-def judge(device: str, wakings: str, settings: str, check: str) -> dict[str, Any]:
+def grade_after_wakings(device: str, wakings: str, settings: str, check: str) -> dict[str, Any]:
     """Score a pair after each waking of the judge's engine, which must not change its grades.
 
     A judge that cannot judge fails (``check_judge``), unless ``check`` is "false".
@@ -53,13 +53,13 @@ def judge(device: str, wakings: str, settings: str, check: str) -> dict[str, Any
     from posh_reward.posh.load_metric import load_metric
 
     separate_vllm_caches(os.environ)  # compiles where the first rank of a run will look
-    _gpu(device)
+    _select_device(device)
     metric = load_metric(json.loads(settings))
     metric.reader.read([GENERATION])  # loads the parser, and compiles its kernels
     began = time.perf_counter()
     metric.reader.read([REFERENCE])
-    result: dict[str, Any] = {"reading": time.perf_counter() - began, **_readers(metric)}
-    before = _used(device)
+    result: dict[str, Any] = {"reading": time.perf_counter() - began, **_reader_devices(metric)}
+    before = _used_gib(device)
     graded: list[list[float]] = []
     for name in ("waking", "sleeping", "scoring", "awake", "asleep"):
         result[name] = []
@@ -67,11 +67,11 @@ def judge(device: str, wakings: str, settings: str, check: str) -> dict[str, Any
         began = time.perf_counter()
         metric.judge.wake()
         result["waking"].append(time.perf_counter() - began)
-        result["awake"].append(_used(device) - before)
+        result["awake"].append(_used_gib(device) - before)
         began = time.perf_counter()
         metric.judge.sleep()
         result["sleeping"].append(time.perf_counter() - began)
-        result["asleep"].append(_used(device) - before)
+        result["asleep"].append(_used_gib(device) - before)
         began = time.perf_counter()
         [score] = metric.score([GENERATION], [REFERENCE])
         result["scoring"].append(time.perf_counter() - began)
@@ -80,9 +80,11 @@ def judge(device: str, wakings: str, settings: str, check: str) -> dict[str, Any
         graded.append([element.grade or 0.0 for element in score.elements])
     if json.loads(check):
         check_judge(metric)
-    pairs = [pair for grades in graded for pair in zip(graded[0], grades, strict=False)]
-    result["moved"] = max((abs(first - later) for first, later in pairs), default=0.0)
-    if result["moved"] > SAME or len({len(grades) for grades in graded}) > 1:
+    changes = [0.0]
+    for grades in graded:
+        changes += [abs(first - later) for first, later in zip(graded[0], grades, strict=False)]
+    result["moved"] = max(changes)
+    if result["moved"] > MAX_GRADE_CHANGE or len({len(grades) for grades in graded}) > 1:
         raise JudgeError(
             f"grades move by {result['moved']:.2f} after the judge has slept and woken: vLLM has "
             "lost its weights; set sleep: false, or use another version of vLLM"
@@ -90,7 +92,7 @@ def judge(device: str, wakings: str, settings: str, check: str) -> dict[str, Any
     return result
 
 
-def _readers(metric: Any) -> dict[str, str]:
+def _reader_devices(metric: Any) -> dict[str, str]:
     """Return the devices of the parser and of Maverick, if the metric has them."""
     from posh_reward.graph.parse import is_on_gpu
 
@@ -100,12 +102,12 @@ def _readers(metric: Any) -> dict[str, str]:
     return devices
 
 
-def ranks(device: str, seconds: str) -> dict[str, Any]:
+def sum_over_ranks(device: str, seconds: str) -> dict[str, Any]:
     """Sum a tensor over all ranks, by NCCL on GPUs and gloo on the CPU."""
     import torch
     import torch.distributed as dist
 
-    place = _gpu(device)
+    place = _select_device(device)
     backend = "nccl" if device == "cuda" else "gloo"
     dist.init_process_group(backend, timeout=timedelta(seconds=float(seconds)))
     world = dist.get_world_size()
@@ -122,12 +124,12 @@ def ranks(device: str, seconds: str) -> dict[str, Any]:
     return {"seconds": took, "backend": backend}
 
 
-def zero3(device: str, seconds: str, folder: str) -> dict[str, Any]:
+def resume_zero3_step(device: str, seconds: str, folder: str) -> dict[str, Any]:
     """Train a tiny model one step under ZeRO-3, save it, load it into another, and compare."""
     import deepspeed
     import torch
 
-    place = _gpu(device)
+    place = _select_device(device)
     deepspeed.init_distributed(
         "nccl" if device == "cuda" else "gloo", timeout=timedelta(seconds=float(seconds))
     )
@@ -136,15 +138,15 @@ def zero3(device: str, seconds: str, folder: str) -> dict[str, Any]:
         "zero_optimization": {"stage": 3},
     }  # fmt: skip
 
-    def engine(seed: int) -> Any:
+    def build_engine(seed: int) -> Any:
         torch.manual_seed(seed)
-        layers = [torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(2)]
+        layers = [torch.nn.Linear(LAYER_WIDTH, LAYER_WIDTH, bias=False) for _ in range(2)]
         model = torch.nn.Sequential(*layers)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         return deepspeed.initialize(model=model, optimizer=optimizer, config=config)[0]
 
-    batch = torch.ones(1, WIDTH, dtype=torch.bfloat16, device=place)
-    ours, other = engine(0), engine(1)
+    batch = torch.ones(1, LAYER_WIDTH, dtype=torch.bfloat16, device=place)
+    ours, other = build_engine(0), build_engine(1)
     ours.backward(ours(batch).float().pow(2).mean())
     ours.step()
     ours.save_checkpoint(folder, tag="step1")
@@ -157,35 +159,36 @@ def zero3(device: str, seconds: str, folder: str) -> dict[str, Any]:
     return {"ranks": float(os.environ["WORLD_SIZE"])}
 
 
-def train(device: str, config: str, *flags: str) -> dict[str, Any]:
+def train_and_measure(device: str, config: str, *flags: str) -> dict[str, Any]:
     """Train as the recipe does; return what each step logged, and time and memory by phase."""
     from posh_reward.models.vllm.vllm_model import separate_vllm_caches, set_vllm_defaults
     from posh_reward.training.doctor.diagnosis import load_recipe
-    from posh_reward.training.launch import finish, parse_settings, show_headlines
-    from posh_reward.training.launch import train as train_recipe
+    from posh_reward.training.launch import finish, parse_settings, show_headlines, train
 
     separate_vllm_caches(os.environ)
     set_vllm_defaults(os.environ)
-    _gpu(device)
+    _select_device(device)
     recipe = load_recipe(Path(config))
     with PhaseMeter(device) as meter:
         script, args, model = parse_settings(recipe.SETTINGS, ["--config", config, *flags])
         trainer = recipe.make_trainer(script, args, model)
-        show_headlines(trainer)  # else ``train_recipe`` would, and replace the meter
-        trainer.on_phase = meter.enter
-        train_recipe(trainer)
-        meter.enter("saving")
+        show_headlines(trainer)  # else ``train`` would, and replace the meter
+        trainer.on_phase = meter.enter_phase
+        train(trainer)
+        meter.enter_phase("saving")
         trainer.save_model(args.output_dir)
         trainer.save_state()
-    steps = [line for line in trainer.state.log_history if "reward" in line]
-    rope = {
-        str(buffer.dtype).rpartition(".")[2]
-        for name, buffer in trainer.model.named_buffers()
-        if name.endswith("inv_freq")
-    }
+    steps = []
+    for line in trainer.state.log_history:
+        if "reward" in line:
+            steps.append({name: line.get(key) for name, key in LOGGED_KEYS.items()})
+    rope = set()  # dtypes of the rotary frequencies
+    for name, buffer in trainer.model.named_buffers():
+        if name.endswith("inv_freq"):
+            rope.add(str(buffer.dtype).rpartition(".")[2])
     result = {
         "step": trainer.state.global_step,
-        "steps": [{name: line.get(key) for name, key in LOGGED.items()} for line in steps],
+        "steps": steps,
         "rope": sorted(rope),
         "runner": _model_runner(trainer),
         "seconds": dict(meter.seconds),
@@ -219,15 +222,15 @@ class PhaseMeter:
         self._done = threading.Event()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
 
-    def enter(self, phase: str) -> None:
+    def enter_phase(self, phase: str) -> None:
         """Begin a phase."""
         if self._device == "cuda":
-            self.note(_torch_peaks())
+            self.record_peaks(_torch_peaks())
         now = time.perf_counter()
         self.seconds[self._phase] += now - self._began
         self._phase, self._began = phase, now
 
-    def note(self, gib: Mapping[str, float]) -> None:
+    def record_peaks(self, gib: Mapping[str, float]) -> None:
         """Keep the most of each kind of memory in the current phase, which may come again."""
         for kind, value in gib.items():
             peaks = self.gib.setdefault(kind, {})
@@ -241,12 +244,12 @@ class PhaseMeter:
 
     def __exit__(self, *_: object) -> None:
         """End the last phase."""
-        self.enter("done")
+        self.enter_phase("done")
         self._done.set()
 
     def _sample(self) -> None:
         while not self._done.wait(0.1):
-            self.note({"card": _used(self._device)})
+            self.record_peaks({"card": _used_gib(self._device)})
 
 
 def _torch_peaks() -> dict[str, float]:
@@ -261,7 +264,7 @@ def _torch_peaks() -> dict[str, float]:
     return peaks
 
 
-def _used(device: str) -> float:
+def _used_gib(device: str) -> float:
     """Return the GiB in use on this rank's GPU, by all processes; 0 on the CPU."""
     if device == "cpu":
         return 0.0
@@ -271,7 +274,7 @@ def _used(device: str) -> float:
     return (total - free) / GIB
 
 
-def _gpu(device: str) -> Any:
+def _select_device(device: str) -> Any:
     """Return this rank's device; raise PoshError if it is to be a GPU and torch has none."""
     import torch
 
@@ -288,7 +291,12 @@ def _gpu(device: str) -> Any:
     return torch.device("cuda", torch.cuda.current_device())
 
 
-TRIALS = {"judge": judge, "ranks": ranks, "zero3": zero3, "train": train}
+TRIALS = {
+    "judge": grade_after_wakings,
+    "ranks": sum_over_ranks,
+    "zero3": resume_zero3_step,
+    "train": train_and_measure,
+}
 
 
 def main(what: str, arguments: Sequence[str]) -> int:

@@ -21,12 +21,12 @@ from posh_reward.training.doctor import diagnosis
 from posh_reward.training.doctor.diagnosis import (
     NodePlace,
     _judge_checks,
-    answer_of,
     diagnose,
     load_recipe,
+    read_answer,
     recipe_settings,
     run_ranks,
-    trial,
+    start_trial,
     try_ranks,
 )
 from posh_reward.training.doctor.node_checks import (
@@ -266,7 +266,7 @@ def test_one_broken_rank_of_two_does_not_hold_the_doctor_up(
     """The second of two ranks cannot start; the first would wait for it for ten minutes."""
     dies = "import os\nif os.environ.get('RANK') == '1': os._exit(9)\n"
     (tmp_path / "sitecustomize.py").write_text(dies)
-    monkeypatch.setattr(diagnosis, "GRACE", 1.0)
+    monkeypatch.setattr(diagnosis, "RANK_GRACE_SECONDS", 1.0)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
     began = time.monotonic()
     failure, _ = run_ranks(["ranks", "cpu", "600"], NodePlace(port=free_port()), 2, 600)
@@ -319,9 +319,12 @@ def test_the_judge_gets_all_of_the_seconds(python: str) -> None:
 
 
 def test_a_trial_ends_with_the_doctor() -> None:
-    with pytest.raises(KeyboardInterrupt), trial(["judge", "cpu", "2", "{}", "true"], {}) as child:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        start_trial(["judge", "cpu", "2", "{}", "true"], {}) as child,
+    ):
         raise KeyboardInterrupt
-    assert not child.runs
+    assert not child.is_running
 
 
 def test_a_trial_imports_nothing_from_the_working_folder(
@@ -355,8 +358,8 @@ def test_a_deepspeed_that_cannot_be_imported_is_named(
 
 def test_no_key_is_in_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_sesame_open")
-    with trial(["hf_sesame_open"], {}) as child:
-        failure, _ = answer_of(child, 60)
+    with start_trial(["hf_sesame_open"], {}) as child:
+        failure, _ = read_answer(child, 60)
     assert failure == "KeyError: '***'"
 
 

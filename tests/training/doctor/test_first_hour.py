@@ -17,25 +17,25 @@ import torch
 from posh_reward.cli import main
 from posh_reward.errors import ConfigError
 from posh_reward.posh.check import NOT_CHECKED
-from posh_reward.training.doctor.diagnosis import NodePlace, settle
+from posh_reward.training.doctor.diagnosis import NodePlace, resolve_run
 from posh_reward.training.doctor.first_hour import (
-    STEPS,
-    Ladder,
-    Rung,
-    anonymous,
-    climb,
-    header_of,
+    STAGES,
+    Stage,
+    StagedCheck,
+    anonymise,
+    build_header,
     passed_before,
+    run_stages,
     write_record,
 )
 from posh_reward.training.doctor.node_checks import free_port
 from posh_reward.training.doctor.trial import PhaseMeter
 from posh_reward.training.fit import (
-    ASLEEP,
-    CONTEXT,
-    ENGINE,
     GIB,
     GPU_GIB,
+    TRAINER_CONTEXT_GIB,
+    VLLM_ASLEEP_GIB,
+    VLLM_OVERHEAD_GIB,
     JudgeOnGpu,
     judge_alone,
     phases,
@@ -54,12 +54,12 @@ SCENES = "scenes:train=16:heldout=16:plain=1"
 pytestmark = [pytest.mark.skipif(torch.cuda.is_available(), reason="here is a GPU")]
 
 
-def ladder(config: Path, *flags: str) -> Ladder:
-    result, _ = settle(config, flags, NodePlace(processes=2, port=free_port()))
-    return Ladder(config, flags, result, 2, 120)
+def ladder(config: Path, *flags: str) -> StagedCheck:
+    result, _ = resolve_run(config, flags, NodePlace(processes=2, port=free_port()))
+    return StagedCheck(config, flags, result, 2, 120)
 
 
-def failed(rung: Rung) -> str:
+def failed(rung: Stage) -> str:
     assert rung.status == "failed", rung
     return rung.reason
 
@@ -78,19 +78,19 @@ def smoke(tmp_path: Path) -> Path:
     return path
 
 
-def tried(config: Path) -> Rung:
-    rung = Rung("node")
-    ladder(config).try_step(rung)
+def tried(config: Path) -> Stage:
+    rung = Stage("node")
+    ladder(config).try_stage(rung)
     return rung
 
 
 def test_without_gpus_each_rung_says_that_it_needs_one(tmp_path: Path) -> None:
     file = tmp_path / "first_hour.json"
-    rungs = list(climb(NODE, [], file))
+    rungs = list(run_stages(NODE, [], file))
     assert [rung.status for rung in rungs] == ["failed", *["needs a GPU"] * 4]
     assert "driver: nvidia-smi does not answer" in rungs[0].reason
     written = file.read_text()
-    assert [rung["name"] for rung in json.loads(written)["rungs"]] == list(STEPS)
+    assert [rung["name"] for rung in json.loads(written)["rungs"]] == list(STAGES)
     for private in (socket.gethostname(), str(ROOT), str(Path.home()), str(tmp_path)):
         assert private not in written
 
@@ -98,8 +98,8 @@ def test_without_gpus_each_rung_says_that_it_needs_one(tmp_path: Path) -> None:
 def test_what_is_sent_on_has_no_key_host_or_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_sesame_open")
     text = f"{socket.gethostname()}: {Path.home()}/a.txt, /scratch/me/runs/x.bin: hf_sesame_open"
-    assert anonymous(text) == "HOST: ~/a.txt, …/x.bin: ***"
-    assert anonymous("runs/dapo and 3 / 4 of [0.1/0.2]") == "runs/dapo and 3 / 4 of [0.1/0.2]"
+    assert anonymise(text) == "HOST: ~/a.txt, …/x.bin: ***"
+    assert anonymise("runs/dapo and 3 / 4 of [0.1/0.2]") == "runs/dapo and 3 / 4 of [0.1/0.2]"
 
 
 def test_a_driver_that_is_too_old_and_a_missing_header(
@@ -122,19 +122,19 @@ def test_a_split_that_is_not_there(smoke: Path) -> None:
 
 def test_measurements_are_kept_as_they_come(smoke: Path) -> None:
     kept: list[int] = []
-    rung = Rung("node", keep=lambda: kept.append(len(rung.figures)))
-    ladder(smoke).try_step(rung)
+    rung = Stage("node", keep=lambda: kept.append(len(rung.figures)))
+    ladder(smoke).try_stage(rung)
     assert kept == [1, 2, 3], "the file is written after each"
     assert rung.status == "ran"
     assert "keep" not in rung.as_record()
 
 
 def test_memory_of_a_phase_stands_beside_what_fit_expects() -> None:
-    meter, node, rung = PhaseMeter("cpu"), ladder(NODE), Rung("run")
+    meter, node, rung = PhaseMeter("cpu"), ladder(NODE), Stage("run")
     for phase, card, allocated in (("judging", 60, 20), ("updating", 50, 30), ("judging", 55, 25)):
-        meter.enter(phase)
-        meter.note({"card": card, "allocated": allocated})
-    meter.enter("done")
+        meter.enter_phase(phase)
+        meter.record_peaks({"card": card, "allocated": allocated})
+    meter.enter_phase("done")
     assert meter.gib == {
         "card": {"judging": 60, "updating": 50},
         "allocated": {"judging": 25, "updating": 30},
@@ -142,7 +142,7 @@ def test_memory_of_a_phase_stands_beside_what_fit_expects() -> None:
     assert node.result.run is not None
     run = replace(node.result.run, share=None, policy_sleeps=False, generates=True)
     answer = {"seconds": {}, "gib": meter.gib}
-    node._note_phases(rung, answer, run, "both steps")
+    node._add_phases(rung, answer, run, "both steps")
     (_, judge, train) = phases(run)
     assert [(each.name, each.measured, each.fit) for each in rung.figures] == [
         ("judge, most memory of a GPU", 60, judge.gib),
@@ -151,19 +151,19 @@ def test_memory_of_a_phase_stands_beside_what_fit_expects() -> None:
         ("train, allocated by torch", 30, train.allocated),
     ]
     rung.figures.clear()
-    node._note_phases(rung, answer, node.result.run, "both steps")
+    node._add_phases(rung, answer, node.result.run, "both steps")
     assert [each.fit is None for each in rung.figures] == [False, True] * 2, (
         "vLLM's are torch's too"
     )
 
 
 def test_on_a_cpu_phases_have_no_memory() -> None:
-    rung = Rung("run")
+    rung = Stage("run")
     with PhaseMeter("cpu") as meter:
-        meter.enter("judging")
+        meter.enter_phase("judging")
     assert meter.gib == {}
     answer = {"seconds": dict(meter.seconds), "gib": meter.gib}
-    ladder(NODE)._note_phases(rung, answer, None, "both steps")
+    ladder(NODE)._add_phases(rung, answer, None, "both steps")
     assert [each.unit for each in rung.figures] == ["s"]
 
 
@@ -172,8 +172,11 @@ def test_a_judge_alone_is_estimated_by_its_kind() -> None:
     assert judge_alone(packed) == (4 + 8 + 1, 0)
     assert judge_alone(replace(packed, sleeps=False)) == (13, 4)
     half = replace(packed, cache=100 * GIB, share=0.5)
-    assert judge_alone(half)[0] == 4 + (GPU_GIB - CONTEXT - 4) / 2 + 1
-    assert judge_alone(replace(packed, one_pass=None)) == (4 + 8 + ENGINE, ASLEEP)
+    assert judge_alone(half)[0] == 4 + (GPU_GIB - TRAINER_CONTEXT_GIB - 4) / 2 + 1
+    assert judge_alone(replace(packed, one_pass=None)) == (
+        4 + 8 + VLLM_OVERHEAD_GIB,
+        VLLM_ASLEEP_GIB,
+    )
 
 
 def test_the_page_is_made_from_the_files() -> None:
@@ -193,17 +196,17 @@ def test_the_page_is_made_from_the_files() -> None:
     ],
 )
 def test_a_policy_that_learns_nothing_fails(smoke: Path, flags: list[str], reason: str) -> None:
-    rung = Rung("policy")
-    ladder(smoke, *flags).try_step(rung)
+    rung = Stage("policy")
+    ladder(smoke, *flags).try_stage(rung)
     assert re.search(reason, failed(rung))
 
 
 def test_a_ladders_file_is_of_a_checked_judge_or_not(smoke: Path, tmp_path: Path) -> None:
     def header(*flags: str) -> dict[str, Any]:
-        return header_of(smoke, *settle(smoke, flags, NodePlace(processes=2)))
+        return build_header(smoke, *resolve_run(smoke, flags, NodePlace(processes=2)))
 
     file, checked, unchecked = tmp_path / "a.json", header(), header("--check_judge", "false")
-    write_record(file, unchecked, [Rung("judge", "ran")])
+    write_record(file, unchecked, [Stage("judge", "ran")])
     document = json.loads(file.read_text())
     assert document["run"]["note"] == NOT_CHECKED
     assert f"**Not a real run: {NOT_CHECKED}.**" in list(table.lines([document]))
@@ -218,8 +221,8 @@ def test_a_ladder_is_climbed_with_a_judge_of_random_weights(
     smoke: Path, unfit_judge: Path, tmp_path: Path
 ) -> None:
     flags = ["--judge", str(unfit_judge), "--check_judge", "false"]
-    rungs = {rung.name: rung for rung in climb(smoke, flags, tmp_path / "first_hour.json", 2)}
-    assert {name: rung.status for name, rung in rungs.items()} == dict.fromkeys(STEPS, "ran")
+    rungs = {rung.name: rung for rung in run_stages(smoke, flags, tmp_path / "first_hour.json", 2)}
+    assert {name: rung.status for name, rung in rungs.items()} == dict.fromkeys(STAGES, "ran")
     noted = [name for name, rung in rungs.items() if NOT_CHECKED in str(rung.left_out)]
     assert noted == ["judge", "policy", "run"]
 
@@ -235,7 +238,7 @@ def test_a_ladder_is_climbed_and_its_rungs_not_twice(
     assert main(flags) == 0, "and is tried again"
     document = json.loads(file.read_text())
     assert [(rung["name"], rung["status"]) for rung in document["rungs"]] == [
-        (name, "ran") for name in STEPS
+        (name, "ran") for name in STAGES
     ]
     figures = {f["name"]: f for rung in document["rungs"] for f in rung["figures"]}
     assert figures["descriptions with a score"]["measured"] == 16
@@ -248,7 +251,7 @@ def test_a_ladder_is_climbed_and_its_rungs_not_twice(
     assert json.loads(file.read_text()) == document, "nothing was measured twice"
     for config, more in ((NODE, []), (smoke, ["--preset", "prefix-first"])):
         with pytest.raises(ConfigError, match="of another machine, packages or run"):
-            list(climb(config, more, file))
+            list(run_stages(config, more, file))
     assert not list(tmp_path.glob(".posh-first-hour-*"))
 
 
