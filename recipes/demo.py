@@ -38,14 +38,19 @@ import torch
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import PoshError
-from posh_reward.pages.element_marks import PairCard, page
-from posh_reward.pages.model_plots import INK, PRECISION, RECALL, plain
+from posh_reward.pages.element_marks import PairCard, render_pairs
+from posh_reward.pages.model_plots import INK_COLOR, PRECISION_COLOR, RECALL_COLOR, style_axes
 from posh_reward.process.child import run_command as child_run
 from posh_reward.process.python import python_module, python_script
 from posh_reward.tables.engine import Columns, TableSettings, score_table
-from posh_reward.tables.standings import Standing, difference, leaderboard, standings
+from posh_reward.tables.standings import (
+    ModelMeans,
+    average_by_model,
+    compare_rows,
+    format_leaderboard,
+)
 from posh_reward.tables.statistics import Interval
-from posh_reward.tables.tables import Row, read_journal, scores_of
+from posh_reward.tables.tables import Row, read_journal, read_scores_of_row
 from posh_reward.training.generation import GenerationSettings, generate
 
 if TYPE_CHECKING:
@@ -147,18 +152,18 @@ def write_results(output: Path, rows: dict[str, list[Row]]) -> None:
     """Write the table with the gains, the plot and the page; print the first."""
     untrained, before, sft, f1, dapo, control = (rows[name] for name in MODELS)
     with stage("A table, a plot and a page", None):
-        ranked = standings(chain.from_iterable(rows.values()))
+        ranked = average_by_model(chain.from_iterable(rows.values()))
         gains = {
-            "SFT over untrained": difference(sft, untrained),
-            "SFT over before": difference(sft, before),
-            "DAPO over SFT": difference(dapo, sft),
-            "DAPO over SFT, precision": difference(dapo, sft, "precision"),
-            "DAPO over SFT, recall": difference(dapo, sft, "recall"),
-            "f1 over SFT, precision": difference(f1, sft, "precision"),
-            "f1 over SFT, recall": difference(f1, sft, "recall"),
-            "DAPO over f1, precision": difference(dapo, f1, "precision"),
-            "DAPO over f1, recall": difference(dapo, f1, "recall"),
-            "right over other images": difference(dapo, control),
+            "SFT over untrained": compare_rows(sft, untrained),
+            "SFT over before": compare_rows(sft, before),
+            "DAPO over SFT": compare_rows(dapo, sft),
+            "DAPO over SFT, precision": compare_rows(dapo, sft, "precision"),
+            "DAPO over SFT, recall": compare_rows(dapo, sft, "recall"),
+            "f1 over SFT, precision": compare_rows(f1, sft, "precision"),
+            "f1 over SFT, recall": compare_rows(f1, sft, "recall"),
+            "DAPO over f1, precision": compare_rows(dapo, f1, "precision"),
+            "DAPO over f1, recall": compare_rows(dapo, f1, "recall"),
+            "right over other images": compare_rows(dapo, control),
         }
         text = format_summary(ranked, gains)
         figures = {
@@ -169,7 +174,7 @@ def write_results(output: Path, rows: dict[str, list[Row]]) -> None:
         for name, content in (
             ("summary.txt", text),
             ("summary.json", json.dumps(figures, indent=2)),
-            ("page.html", page(draw_cards(sft, dapo), in_pairs=True)),
+            ("page.html", render_pairs(draw_cards(sft, dapo), in_pairs=True)),
         ):
             (output / name).write_text(content + "\n", encoding="utf-8")
     print(f"\n{text}\n\nplot: {output / 'reward.png'}\npage: {output / 'page.html'}")
@@ -179,16 +184,16 @@ def write_results(output: Path, rows: dict[str, list[Row]]) -> None:
     )
 
 
-def build_figures(standing: Standing) -> dict[str, Any]:
+def build_figures(standing: ModelMeans) -> dict[str, Any]:
     """Return a model's figures for JSON, named like the table's columns."""
     figures = asdict(standing)
     return {"scored": figures.pop("count"), "failed": figures.pop("failures"), **figures}
 
 
-def format_summary(ranked: list[Standing], gains: dict[str, Interval]) -> str:
+def format_summary(ranked: list[ModelMeans], gains: dict[str, Interval]) -> str:
     """Return the table of models, and the differences between them."""
     lines = [
-        leaderboard(ranked),
+        format_leaderboard(ranked),
         "",
         "differences between models on the same images, in f1 where no score is named; above 0 is",
         "better; 95 % bootstrap intervals",
@@ -212,7 +217,9 @@ def draw_cards(sft: list[Row], dapo: list[Row], count: int = 4) -> list[PairCard
         image.resize((image.width * 3, image.height * 3)).save(png, "PNG")
         for name, version in (("after SFT", before[row["id"]]), ("after DAPO", row)):
             title = f"{row['id']}, {name}"
-            cards.append(PairCard(title, scores_of(version), png.getvalue(), row["reference"]))
+            cards.append(
+                PairCard(title, read_scores_of_row(version), png.getvalue(), row["reference"])
+            )
     return cards
 
 
@@ -281,17 +288,17 @@ def run_plot(history: Sequence[Mapping[str, Any]]) -> bytes:
     # With objective separate, TRL logs the sum of two rewards, which is on another scale.
     two = any("rewards/posh_recall_reward/mean" in line for line in history)
     for key, name, color, width in (
-        ("posh/precision", "precision", PRECISION, 1.2),
-        ("posh/recall", "recall", RECALL, 1.2),
-        ("posh/f1", "f1", INK, 2.4) if two else ("reward", "reward", INK, 2.4),
+        ("posh/precision", "precision", PRECISION_COLOR, 1.2),
+        ("posh/recall", "recall", RECALL_COLOR, 1.2),
+        ("posh/f1", "f1", INK_COLOR, 2.4) if two else ("reward", "reward", INK_COLOR, 2.4),
     ):
         _plot_line(left, history, key, color=color, linewidth=width, label=name)
     for key, name in HACKING_SIGNS.items():
         _plot_line(right, history, key, linewidth=1.4, label=name)
     right.set_ylim(bottom=0)
     for axes, title in ((left, "Reward while training"), (right, "What to watch")):
-        plain(axes)
-        axes.set_title(title, loc="left", fontsize=11, color=INK)
+        style_axes(axes)
+        axes.set_title(title, loc="left", fontsize=11, color=INK_COLOR)
         axes.set_xlabel("step")
         axes.locator_params(axis="x", integer=True)
         if axes.lines:

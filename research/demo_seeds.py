@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from posh_reward.tables.standings import POSH
+from posh_reward.tables.standings import POSH_COLUMNS
 from posh_reward.tables.statistics import Interval
 from research.tables import Table
 
@@ -37,7 +37,10 @@ def main(argv: list[str] | None = None) -> None:
 
 def by_model(runs: Runs) -> Table:
     """Return each model's scores and words."""
-    scores = [POSH.leading, *(name for name in POSH.names if name != POSH.leading)]
+    scores = [
+        POSH_COLUMNS.leading,
+        *(name for name in POSH_COLUMNS.names if name != POSH_COLUMNS.leading),
+    ]
     lines = []
     for model in _names(runs, "models"):
         own = [run["models"][model] for run in runs.values()]

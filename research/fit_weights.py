@@ -21,7 +21,7 @@ from scipy.stats import spearmanr
 
 from posh_reward.posh.means import Weights, mean_score
 from posh_reward.tables.reading import open_rows
-from posh_reward.tables.tables import scores_of
+from posh_reward.tables.tables import read_scores_of_row
 from posh_reward.types import Scores
 
 FACTORS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     people = np.array([rated[str(row["id"])] for row in scored])
     images = [row.get("image") or row["reference"] for row in scored]
     fold = np.unique(images, return_inverse=True)[1] % 5
-    scores = [scores_of(row) for row in scored]
+    scores = [read_scores_of_row(row) for row in scored]
     grid = product(FACTORS, FACTORS, FACTORS)
     columns = {point: np.array([f1(each, point) for each in scores]) for point in grid}
 

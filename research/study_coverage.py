@@ -2,13 +2,15 @@
 
     python -m research.study_coverage --studies 1000
     python -m research.study_coverage --grid --studies 4000 --seed 2
+    python -m research.study_coverage --grid --studies 4000 --two-way
 
 For each design of `packets make`: the share of 95 % intervals that contain the truth, and the share
 of studies with a false significant statement, with only items as random (as until version 0.1) and
 as `packets read` does it. Each study has three axes; raters' tastes (lean) are drawn per model, and
 a pair differs by them as in ``study_plan``. With ``--grid``: the coverage on one axis, where all
 raters see all images, where each sees a random third, and where one sees all and each other one
-60 % of what the one before saw.
+60 % of what the one before saw. ``--two-way`` covers the same studies with two-way cluster-robust
+intervals instead, as libraries have them.
 """
 
 from __future__ import annotations
@@ -21,10 +23,16 @@ from itertools import combinations, product
 
 import numpy as np
 
+from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets.draw import Design, draw
 from posh_reward.study.packets.study_plan import Opinions
 from posh_reward.study.packets.study_records import StudyItem
-from posh_reward.tables.statistics import LEVEL, CrossedDesign, Floats, Ints, holm
+from posh_reward.tables.statistics import (
+    CONFIDENCE_LEVEL,
+    Floats,
+    Ints,
+    correct_by_holm,
+)
 
 AXES = 3
 SHARED = 0.3
@@ -86,8 +94,8 @@ def simulate(case: Case, seed: int, old: Tally, new: Tally) -> None:
     over_items, both = ([low <= 0 <= high for low, high in each] for each in tests)
     old.add(over_items, not all(over_items))
     # A statement must also hold for these raters alone.
-    settled = [p <= 1 - LEVEL for p in holm(p_values)]
-    wrong = any(p and not own for p, own in zip(settled, over_items, strict=True))
+    significant = [p <= 1 - CONFIDENCE_LEVEL for p in correct_by_holm(p_values)]
+    wrong = any(p and not own for p, own in zip(significant, over_items, strict=True))
     new.add(both, wrong)
 
 
@@ -126,7 +134,33 @@ def look_at(
     return (over_items, over_both), p_values
 
 
-def grid_row(raters: int, lean: float, layout: str, studies: int, seed: int) -> list[str]:
+def two_way_half_widths(values: Floats, items: Ints, raters: Ints) -> Floats:
+    """Half-widths by two-way cluster-robust variances (Cameron, Gelbach and Miller, 2011).
+
+    Squared sums of residuals by item, plus those by rater, less those by answer, each times
+    groups / (groups - 1); Student's t with the smaller number of groups, less 1, as degrees of
+    freedom. ``values`` are (studies, answers); the mean counts each item once.
+    """
+    from scipy.special import stdtrit
+
+    weights = 1 / (np.bincount(items)[items] * len(set(items.tolist())))  # (answers,)
+    residuals = (values - (values @ weights)[:, None]) * weights
+    variances = np.zeros(len(values))
+    degrees = []
+    for groups, sign in ((items, 1), (raters, 1), (np.arange(len(items)), -1)):
+        count = int(groups.max()) + 1
+        sums = np.zeros((count, len(values)))
+        np.add.at(sums, groups, residuals.T)
+        variances += sign * count / (count - 1) * np.square(sums).sum(axis=0)
+        degrees.append(count - 1)
+    student = float(stdtrit(min(degrees), (1 + CONFIDENCE_LEVEL) / 2))
+    # The difference can be negative; it then counts as 0, as the authors propose.
+    return np.asarray(student * np.sqrt(np.maximum(variances, 0)))
+
+
+def grid_row(
+    raters: int, lean: float, layout: str, studies: int, seed: int, two_way: bool = False
+) -> list[str]:
     """Return the coverage of the intervals for 40, 100 and 300 images."""
     row = []
     rounds = -(-studies // AT_ONCE)
@@ -142,8 +176,12 @@ def grid_row(raters: int, lean: float, layout: str, studies: int, seed: int) -> 
             latent = SHARED**0.5 * rng.standard_normal((AT_ONCE, images))[:, items]
             latent += lean * rng.standard_normal((AT_ONCE, raters))[:, members]
             latent += opinions.own * rng.standard_normal((AT_ONCE, len(items)))
-            means, variances = design.moments(opinions.choices(latent))
-            held += float((np.abs(means) <= design.reach(variances)).mean())
+            values = opinions.choices(latent)
+            means, variances = design.estimate(values)
+            half_widths = design.half_width(variances)
+            if two_way:
+                half_widths = two_way_half_widths(values, items, members)
+            held += float((np.abs(means) <= half_widths).mean())
         row.append(f"{held / rounds:.1%}")
     return row
 
@@ -170,12 +208,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--studies", type=int, default=1000, help="per design; default: 1000")
     parser.add_argument("--grid", action="store_true", help="one axis, other numbers of raters")
     parser.add_argument("--seed", type=int, default=2, help="of --grid")
+    parser.add_argument("--two-way", action="store_true", help="--grid of cluster-robust intervals")
     flags = parser.parse_args(argv)
     if flags.grid:
         print(f"| raters | lean | {' | '.join(LAYOUTS)} |")
         print("|" + "---|" * 5)
         for raters, lean in product((2, 3, 5, 10), (0.0, 0.15, 0.3)):
-            rows = (grid_row(raters, lean, each, flags.studies, flags.seed) for each in LAYOUTS)
+            options = flags.studies, flags.seed, flags.two_way
+            rows = (grid_row(raters, lean, each, *options) for each in LAYOUTS)
             print(f"| {raters} | {lean} | {' | '.join(map(', '.join, rows))} |", flush=True)
         return 0
     print("| pairs | raters | shared tasks | models | lean | side | held, items "

@@ -21,7 +21,7 @@ from posh_reward.audit.reward_cache import Reward, RewardCache, RowText
 from posh_reward.errors import JudgeError
 from posh_reward.pages.html import render
 from posh_reward.reward.texts import LABEL, templates
-from posh_reward.tables.statistics import FEWEST, Interval, bootstrap_mean
+from posh_reward.tables.statistics import MIN_VALUES_FOR_SIGN, Interval, bootstrap_mean
 from posh_reward.types import Description, Failure
 
 Half = Literal["pass though false", "fail though honest"]
@@ -293,7 +293,7 @@ def judge_check(check: Check, cache: RewardCache, floor: float) -> Outcome:
         reward, truth, _ = map(fmean, zip(*rows, strict=True))
         difference = bootstrap_mean([reward - truth for reward, truth, _ in rows])
     verdict: Verdict = "open"
-    if len(rows) >= FEWEST:
+    if len(rows) >= MIN_VALUES_FOR_SIGN:
         figures = []
         for of_text, of_truth, of_start in rows:
             worth = max(of_truth - of_start, floor)

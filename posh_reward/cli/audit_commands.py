@@ -164,11 +164,11 @@ def _decode_images(value: object) -> object:
 
 def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
     """Read the rows that have a true text, or a list of them, in a column."""
-    from posh_reward.tables.reading import texts_in_row
+    from posh_reward.tables.reading import read_row_texts
 
     usable = []
     for number, row in enumerate(load_rows(name, split, column), start=1):
-        if texts := texts_in_row(row, column, f"{name}, row {number}"):
+        if texts := read_row_texts(row, column, f"{name}, row {number}"):
             usable.append({**row, column: texts[0] if len(texts) == 1 else texts})
     if not usable:
         raise InputError(f"no row of {name} has a text in the column {column}")
@@ -208,12 +208,12 @@ def add_references(command: argparse.ArgumentParser) -> None:
 
 def audit_references(flags: argparse.Namespace) -> int:
     from posh_reward.audit.reference_audit import audit_texts, render_page
-    from posh_reward.tables.reading import texts_in_row
+    from posh_reward.tables.reading import read_row_texts
 
     options.check_replaceable(str(flags.output) if flags.output else None)
     rows = load_rows(flags.input, flags.split, flags.reference)
     texts = [
-        texts_in_row(row, flags.reference, f"{flags.input}, row {number}")
+        read_row_texts(row, flags.reference, f"{flags.input}, row {number}")
         for number, row in enumerate(rows, start=1)
     ]
     if not any(texts):

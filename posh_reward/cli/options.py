@@ -33,7 +33,7 @@ AddFlag = Callable[..., argparse.Action]
 INPUT_FORMATS = (
     "JSON lines, JSON, CSV, Parquet, a workbook, or a benchmark's layout (data/README.md)"
 )
-SCORES_MEANING = fill(tables.EXPLANATION + ".", 100)
+SCORES_MEANING = fill(tables.SCORES_EXPLANATION + ".", 100)
 
 
 def describe_command(
@@ -245,7 +245,7 @@ def show_figures(flags: argparse.Namespace, figures: object, table: str) -> None
         write_text(table)
         return
     text = json.dumps(figures, indent=2, ensure_ascii=False)
-    if flags.json == tables.STANDARD:
+    if flags.json == tables.STANDARD_STREAM:
         write_text(text)
         return
     write_text(table)
@@ -280,7 +280,7 @@ def read_text(argument: str) -> str:
     if argument.startswith("@@"):
         return argument[1:]
     try:
-        if argument[1:] == tables.STANDARD:
+        if argument[1:] == tables.STANDARD_STREAM:
             return tables.standard_input().read().decode("utf-8")
         return Path(argument[1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -301,7 +301,7 @@ FIGURES_START = b"{\n"  # JSON with indents; a line of JSON lines begins otherwi
 
 def check_replaceable(output: str | None, start: bytes = PAGE_START) -> None:
     """Raise ``InputError`` if an output would replace a file that does not begin like ours."""
-    if output in (None, tables.STANDARD) or not (path := Path(output)).is_file():
+    if output in (None, tables.STANDARD_STREAM) or not (path := Path(output)).is_file():
         return
     with path.open("rb") as file:
         begins = file.read(len(start)).lower()

@@ -17,7 +17,7 @@ from posh_reward.errors import InputError, on_one_line
 
 if TYPE_CHECKING:
     from posh_reward.store import Store
-    from posh_reward.tables.standings import Tally
+    from posh_reward.tables.standings import ScoreTotals
 
 HARMONIC_HELP = """\
 HarmonicEval: five criteria of texts about images and their weighted mean, without references
@@ -134,7 +134,7 @@ def score_rubric(flags: argparse.Namespace) -> int:
 
 
 def _print_summary(
-    flags: argparse.Namespace, tally: Tally, signature: str, store: Store | None
+    flags: argparse.Namespace, tally: ScoreTotals, signature: str, store: Store | None
 ) -> int:
     if not flags.quiet:
         print(f"{tally}\n{signature}", file=sys.stderr)

@@ -73,7 +73,7 @@ def read_answers(flags: argparse.Namespace) -> int:
         answers = results.answers_that_count(collection, flags.leave_out)
         rows = results.answer_rows(answers, key)
         private = 0o600  # people's own answers and comments
-        tables.write_table(rows, Path(flags.output), tables.format_of(flags.output), private)
+        tables.write_table(rows, Path(flags.output), tables.find_format(flags.output), private)
     return EXIT_INCOMPLETE if collection.refusals else EXIT_OK
 
 
@@ -289,7 +289,7 @@ def _read_rows(
     model: str | None,
 ) -> Iterator[Row]:
     from posh_reward.tables.engine import check_column
-    from posh_reward.tables.reading import open_rows, with_model
+    from posh_reward.tables.reading import add_model, open_rows
     from posh_reward.tables.tables import display_name
 
     texts = {name: column for name, column in columns.texts.items() if column}
@@ -299,7 +299,7 @@ def _read_rows(
     with open_rows(file, flags.format, flags.delimiter, flags.generation) as rows:
         if joined is not None:
             rows = joined.join(rows, repr(file))
-        for number, row in enumerate(with_model(rows, columns.model or "model", model)):
+        for number, row in enumerate(add_model(rows, columns.model or "model", model)):
             if number == 0:
                 for flag, name in needed.items():
                     check_column(row, display_name(file), flag, name)

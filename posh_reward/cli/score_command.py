@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posh_reward.pages.report_page import ReportContents
     from posh_reward.posh.posh import PoSh
     from posh_reward.tables.engine import Metric
-    from posh_reward.tables.standings import Tally
+    from posh_reward.tables.standings import ScoreTotals
     from posh_reward.tables.tables import Row
 
 
@@ -92,7 +92,7 @@ def score_pairs(flags: argparse.Namespace) -> int:
     if flags.batch is None and not posh.asks_models:
         settings = replace(settings, batch=options.BATCH_ROWS * posh.processes)
     from posh_reward.posh.check import check_judge
-    from posh_reward.tables.engine import CLEANED, score_table
+    from posh_reward.tables.engine import CLEANED_SUFFIX, score_table
 
     check = None
     if posh.asks_models and not flags.unchecked:
@@ -104,7 +104,7 @@ def score_pairs(flags: argparse.Namespace) -> int:
     warnings = [*origins.trained_otherwise(posh.signature), *origins.unchecked(), *origins.gaps()]
     options.print_warnings(warnings, settings.references)
     if not flags.quiet:
-        cleaned = CLEANED if flags.clean else ""
+        cleaned = CLEANED_SUFFIX if flags.clean else ""
         print(f"{tally}\n{posh.signature}{cleaned}", file=sys.stderr)
         if posh.store is not None:
             print(posh.store, file=sys.stderr)
@@ -126,7 +126,7 @@ def _attach_dataset(flags: argparse.Namespace, posh: PoSh) -> Metric:
 def explain_pair(flags: argparse.Namespace) -> int:
     from posh_reward.metrics.records import row_of
     from posh_reward.pages import element_marks
-    from posh_reward.tables.standings import POSH
+    from posh_reward.tables.standings import POSH_COLUMNS
 
     texts = [flags.generation, flags.reference]
     if texts == ["@-", "@-"]:
@@ -138,7 +138,7 @@ def explain_pair(flags: argparse.Namespace) -> int:
     generation, reference = map(options.read_text, texts)
     scores = posh.score([generation], [reference], images)[0]
     if scores.failure is None:
-        for why in POSH.doubts(row_of("posh", scores)):
+        for why in POSH_COLUMNS.doubts(row_of("posh", scores)):
             print(f"do not rely on this score: {why}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
     color = _wants_color(flags.color)
@@ -191,27 +191,27 @@ def write_report(flags: argparse.Namespace) -> int:
     from posh_reward.other_metrics.page import METRIC_PAGES, render_metric_page
     from posh_reward.pages.html import Thumbnails
     from posh_reward.pages.model_plots import require_matplotlib
-    from posh_reward.pages.report_page import contents_of
+    from posh_reward.pages.report_page import read_contents
     from posh_reward.provenance import Origins
     from posh_reward.tables.item_ids import ItemIds
-    from posh_reward.tables.tables import STANDARD, check_apart, standard_output
+    from posh_reward.tables.tables import STANDARD_STREAM, check_apart, standard_output
 
     for name in flags.scores:
         check_apart(name, flags.output)
     options.check_replaceable(flags.output)
-    if flags.output != STANDARD and Path(flags.output).suffix not in (".html", ".htm"):
+    if flags.output != STANDARD_STREAM and Path(flags.output).suffix not in (".html", ".htm"):
         raise InputError(f"{flags.output!r} is not the name of a page: let it end in .html")
     if flags.plots:
         require_matplotlib()
-    folder = Path.cwd() if flags.scores[0] == STANDARD else Path(flags.scores[0]).parent
+    folder = Path.cwd() if flags.scores[0] == STANDARD_STREAM else Path(flags.scores[0]).parent
     images = Thumbnails(folder, dataset=options.load_dataset_images(flags))
     with _open_scored_rows(flags) as rows:
         first = list(islice(rows, 1))
         metric = metric_of(first[0]) if first else ""
         rows = chain(first, rows)
         if metric not in METRIC_PAGES:
-            contents = contents_of(rows, images)
-            options.check_alike(contents.tally.origins, allowed=flags.allow_differences)
+            contents = read_contents(rows, images)
+            options.check_alike(contents.score_totals.origins, allowed=flags.allow_differences)
             page = _posh_page(flags, contents)
         elif flags.plots or flags.against:
             raise InputError(f"--plots and --against work for scores of POSH only, not of {metric}")
@@ -223,7 +223,7 @@ def write_report(flags: argparse.Namespace) -> int:
             options.check_shared_ids(ids, ids.first_model, allowed=flags.allow_differences)
     if images.dataset and images.dataset.beyond:
         print(f"without an image: {images.dataset.too_far}", file=sys.stderr)
-    if flags.output == STANDARD:
+    if flags.output == STANDARD_STREAM:
         standard_output().write(page.encode("utf-8"))
     else:
         options.write_file(Path(flags.output), page.encode("utf-8"))
@@ -244,26 +244,31 @@ def _open_scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
 
 def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     """Return the page about POSH's scores; print a comparison of models and save their plots."""
-    from posh_reward.pages.element_marks import TITLE
+    from posh_reward.pages.element_marks import PAGE_TITLE
     from posh_reward.pages.report_page import report_page
-    from posh_reward.tables.standings import baseline_of, best_first, gains_table, leaderboard
+    from posh_reward.tables.standings import (
+        choose_baseline,
+        format_gains,
+        format_leaderboard,
+        sort_best_first,
+    )
 
-    baseline = baseline_of(contents.models, flags.against)
+    baseline = choose_baseline(contents.models, flags.against)
     options.check_shared_ids(contents.ids, baseline, allowed=flags.allow_differences)
-    plots = _draw_plots(contents.tally, flags.plots)
-    page = report_page(contents, flags.title or TITLE, baseline, plots)
+    plots = _draw_plots(contents.score_totals, flags.plots)
+    page = report_page(contents, flags.title or PAGE_TITLE, baseline, plots)
     if len(contents.models) > 1:
-        ranked = best_first(contents.tally.standings())
-        comparison = gains_table(contents.gains(baseline), baseline)
-        print(f"{leaderboard(ranked)}\n\n{comparison}", file=sys.stderr)
-    for line in (*contents.tally.partial_means(), *contents.tally.doubtful()):
+        ranked = sort_best_first(contents.score_totals.average_by_model())
+        comparison = format_gains(contents.gains(baseline), baseline)
+        print(f"{format_leaderboard(ranked)}\n\n{comparison}", file=sys.stderr)
+    for line in (*contents.score_totals.partial_means(), *contents.score_totals.doubtful()):
         print(line, file=sys.stderr)
     return page
 
 
-def _draw_plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
+def _draw_plots(tally: ScoreTotals, folder: str | None) -> list[tuple[str, bytes]]:
     """Return (caption, SVG) of each plot if there are several models; save plots to ``folder``."""
-    from posh_reward.pages.model_plots import draw, model_plots, save_plots
+    from posh_reward.pages.model_plots import model_plots, render_plot, save_plots
 
     shown = len(tally.models) > 1 and find_spec("matplotlib") is not None
     if not shown and not folder:
@@ -274,4 +279,4 @@ def _draw_plots(tally: Tally, folder: str | None) -> list[tuple[str, bytes]]:
             print(f"wrote {str(path)!r}", file=sys.stderr)
     if not shown:
         return []
-    return [(plot.what, draw(plot, "svg")) for plot in plots]
+    return [(plot.what, render_plot(plot, "svg")) for plot in plots]

@@ -25,11 +25,11 @@ from posh_reward.tables.statistics import (
     Floats,
     Ints,
     bootstrap,
-    rows_by_group,
+    group_rows,
+    replace_nan,
     spearman,
-    without_nan,
 )
-from posh_reward.tables.text_tables import align
+from posh_reward.tables.text_tables import align_columns
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Question
 
 MAX_DIFFERENCES_STORED = 20  # questions with the largest differences, in JSON
@@ -265,7 +265,7 @@ def group_agreement(
     ``rewards`` are (objectives, pairs, 2), nan where a judge failed; ``references``, (pairs,).
     """
     by_group, possible = [], 0
-    for rows in rows_by_group(references):
+    for rows in group_rows(references):
         possible += comb(len(rows), 2)
         siblings = rewards[:, rows]
         siblings = siblings[:, ~np.isnan(siblings).any(axis=(0, 2))]
@@ -529,14 +529,14 @@ def terminal_text(report: JudgeReport) -> str:
     parts = [
         "\n".join(decide_replacement(line, report.floor).sentence for line in report.comparisons),
         f"{len(report.first.scores):,} pairs of {references:,} references; 95 % over references.",
-        align(_overview_rows(report)),
-        align(_cost_rows(report)),
+        align_columns(_overview_rows(report)),
+        align_columns(_cost_rows(report)),
     ]
     for line in report.comparisons:
         parts += [
             f"{line.other.label} against {line.first.label}",
-            align(_question_rows(line)),
-            align(_pair_rows(line)),
+            align_columns(_question_rows(line)),
+            align_columns(_pair_rows(line)),
             f"without an answer: {line.failures:,} questions, {line.pair_failures:,} pairs",
         ]
         for each in line.largest[:MAX_DIFFERENCES_SHOWN]:
@@ -571,7 +571,7 @@ def _comparison_json(line: JudgeComparison, floor: JudgeComparison | None) -> di
     parts = {}
     for name in ("questions", "pairs", "groups"):
         agreements = getattr(line, name)
-        parts[name] = {key: without_nan(asdict(value)) for key, value in agreements.items()}
+        parts[name] = {key: replace_nan(asdict(value)) for key, value in agreements.items()}
     return {
         "judge": line.other.label,
         "against": line.first.label,

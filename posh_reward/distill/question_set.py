@@ -40,7 +40,7 @@ from posh_reward.process.locks import keep_folder, whole_file
 from posh_reward.process.progress import progress_bar
 from posh_reward.settings import SETTINGS_SUFFIXES
 from posh_reward.store import Store
-from posh_reward.tables.tables import arrow_type, as_line
+from posh_reward.tables.tables import find_arrow_type, format_json_line
 from posh_reward.types import Description, Kind, Span, Token
 
 # A judge trained on true texts alone sees hardly any mistakes. So objects, attributes and relations
@@ -549,7 +549,7 @@ def _write_question_set(
     import pyarrow.parquet as pq
 
     hints = get_type_hints(QuestionRow)
-    schema = pa.schema([(name, arrow_type(hint)) for name, hint in hints.items()])
+    schema = pa.schema([(name, find_arrow_type(hint)) for name, hint in hints.items()])
     about = json.dumps(asdict(summary))
     for split in SPLITS:
         inside = [row._asdict() for row in rows if row.split == split]
@@ -561,7 +561,7 @@ def _write_question_set(
             edits = list(map(asdict, each.edits))
             split = choose_split(reference_digest(each.pair.reference.strip()))
             row = {**each.pair._asdict(), "origin": each.origin, "edits": edits, "split": split}
-            file.write(as_line(row))
+            file.write(format_json_line(row))
     with whole_file(folder / SUMMARY_FILE) as file:
         file.write(json.dumps(asdict(summary), indent=2).encode() + b"\n")
 

@@ -19,7 +19,7 @@ from posh_reward.other_metrics.prove.prove import ProveScores, ResponseClaim
 from posh_reward.other_metrics.rows import HARMONIC_SCALE, average_values
 from posh_reward.other_metrics.rubric_judge import RubricScores
 from posh_reward.pages.html import Thumbnails, render
-from posh_reward.pages.report_page import label
+from posh_reward.pages.report_page import format_label
 from posh_reward.provenance import Origins
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.statistics import bootstrap_mean
@@ -284,7 +284,7 @@ METRIC_PAGES = {
 def parse_sheet(row: Row, metric: str) -> MetricSheet:
     """Parse a row of any table format; raise ``InputError`` unless ``metric`` scored it."""
     if metric_of(row) != metric:
-        raise InputError(f"its signature is {label(row.get('signature'))!r}")
+        raise InputError(f"its signature is {format_label(row.get('signature'))!r}")
     scores = read_row(metric, row)
     groups = METRIC_PAGES[metric].groups(scores)
     texts: list[tuple[str, str]] = []
@@ -295,5 +295,5 @@ def parse_sheet(row: Row, metric: str) -> MetricSheet:
     if scores.failure is not None:
         partial = any(each.value is not None for each in groups[0].scores)
         failure = f"{'Not all could be scored' if partial else 'No score'}: {scores.failure}"
-    name, model = label(row.get("id")), label(row.get("model"))
+    name, model = format_label(row.get("id")), format_label(row.get("model"))
     return MetricSheet(name, model, tuple(texts), groups, failure, row["signature"])

@@ -19,23 +19,23 @@ from posh_reward.models.model import DOUBTFUL_MASS
 from posh_reward.other_metrics.harmonic_eval import ANSWER_TASKS, IMAGE_CRITERIA, check_task
 from posh_reward.other_metrics.prove.pair_maker import join_texts
 from posh_reward.tables.engine import (
-    REMEDY,
+    RESTART_REMEDY,
     RowScorer,
     TableItem,
     TableSettings,
-    column,
-    fill,
-    go_through,
+    add_missing_rows,
+    list_texts,
     open_items,
+    score_rows,
 )
-from posh_reward.tables.standings import Board, ReasonCount, reason_lines
+from posh_reward.tables.standings import MetricColumns, ReasonCount, reason_lines
 from posh_reward.tables.tables import (
-    STANDARD,
-    TEXTS,
+    STANDARD_STREAM,
+    TEXT_COLUMNS,
     Row,
     check_apart,
-    format_of,
-    sink,
+    find_format,
+    open_sink,
     write_table,
 )
 from posh_reward.types import Failure
@@ -61,15 +61,17 @@ class HarmonicRows(RowScorer):
         looks = not set(IMAGE_CRITERIA).isdisjoint(metric.criteria)
         signature = partial(metric.signature_for, task)
         super().__init__(signature, looks, *metric.criteria)
-        self.board = Board(names, "overall", HARMONIC_SCALE, self.unit, warn_of_doubt)
+        self.metric_columns = MetricColumns(
+            names, "overall", HARMONIC_SCALE, self.unit, warn_of_doubt
+        )
         self.metric = metric
         self.task = task
         needs_question = check_task(task) in ANSWER_TASKS
         self.texts = ("generation", "question") if needs_question else ("generation",)
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        texts, images = column(items, "generation"), [item.content for item in items]
-        questions = column(items, "question") if "question" in self.texts else None
+        texts, images = list_texts(items, "generation"), [item.content for item in items]
+        questions = list_texts(items, "question") if "question" in self.texts else None
         scores = self.metric.score(texts, images, self.task, questions=questions)
         none = dict.fromkeys(self.metric.criteria)
         return [
@@ -96,7 +98,7 @@ class RubricRows(RowScorer):
 
     def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
         metrics = judge.rubric.metrics
-        reserved = TEXTS | fields_of_record(self.record).keys()
+        reserved = TEXT_COLUMNS | fields_of_record(self.record).keys()
         for metric in metrics:
             if metric.name in reserved:
                 raise InputError(
@@ -108,13 +110,13 @@ class RubricRows(RowScorer):
         # No images: the reference says what is in them.
         super().__init__(lambda: judge.signature, False, *names)
         explanation = f"Scores are points, higher is better: {whole}, {ranges}"
-        self.board = Board(names, "total", explanation, self.unit)
+        self.metric_columns = MetricColumns(names, "total", explanation, self.unit)
         self.judge = judge
         self.questions = questions
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        questions = column(items, "question") if self.questions else None
-        texts, references = column(items, "generation"), column(items, "reference")
+        questions = list_texts(items, "question") if self.questions else None
+        texts, references = list_texts(items, "generation"), list_texts(items, "reference")
         scores = self.judge.score(texts, references, questions)
         none = dict.fromkeys(metric.name for metric in self.judge.rubric.metrics)
         return [
@@ -227,7 +229,7 @@ class CandidateRows(GraphRows):
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         images = self._list_images(items)
         graphs = collect_graphs(items).get("caption")
-        candidates = self.maker.make(column(items, "caption"), images, graphs)
+        candidates = self.maker.make(list_texts(items, "caption"), images, graphs)
         rows: list[Row] = []
         for item, each in zip(items, candidates, strict=True):
             own: Row = {
@@ -249,7 +251,7 @@ class ProgramRows(GraphRows):
         self.verifier = verifier
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
-        question, answer, program, caption = (column(items, name) for name in PAIR_TEXTS)
+        question, answer, program, caption = (list_texts(items, name) for name in PAIR_TEXTS)
         graphs = collect_graphs(items).get("caption")
         pairs = self.verifier.verify(question, answer, program, caption, graphs)
         return [self._build_row(item, pair) for item, pair in zip(items, pairs, strict=True)]
@@ -269,7 +271,7 @@ def collect_graphs(items: Sequence[TableItem]) -> dict[str, list[object]]:
     for item in items[:1]:  # all have the same columns
         for name in item.texts:
             if name.endswith(GRAPH_SUFFIX):
-                graphs[name.removesuffix(GRAPH_SUFFIX)] = column(items, name)
+                graphs[name.removesuffix(GRAPH_SUFFIX)] = list_texts(items, name)
     return graphs
 
 
@@ -286,7 +288,7 @@ class ResponseRows(GraphRows):
 
     def rows(self, items: Sequence[TableItem]) -> list[Row]:
         images = self._list_images(items)
-        response, answer, question, caption = (column(items, name) for name in RESPONSE_TEXTS)
+        response, answer, question, caption = (list_texts(items, name) for name in RESPONSE_TEXTS)
         graphs = collect_graphs(items)
         scores = self.prove.score(response, answer, question, caption, images, graphs=graphs)
         return [
@@ -297,22 +299,22 @@ class ResponseRows(GraphRows):
 
 def make_pairs(maker: PairMaker, source: str, output: str, settings: TableSettings) -> list[Row]:
     """Make verified questions for a table of captions; return the rows of ``OUTPUT.made.jsonl``."""
-    format = format_of(output)
-    if output == STANDARD:
+    format = find_format(output)
+    if output == STANDARD_STREAM:
         raise InputError(
             "pairs cannot go to standard output: name a file; all candidates are kept beside it"
         )
     check_apart(source, output)
     candidates = f"{output}.made.jsonl"
     if Path(output).exists() and not Path(candidates).exists() and not settings.overwrite:
-        raise InputError(f"{output!r} already exists: {REMEDY}")
+        raise InputError(f"{output!r} already exists: {RESTART_REMEDY}")
     work = CandidateRows(maker)
     rows: list[Row] = []
     with (
         open_items(source, settings, images=work.wants_images) as (items, total),
-        sink(candidates, format_of(candidates), settings.overwrite, work.reread) as out,
+        open_sink(candidates, find_format(candidates), settings.overwrite, work.reread) as out,
     ):
-        fill(out, work, items, candidates, settings, rows.append, total)
+        add_missing_rows(out, work, items, candidates, settings, rows.append, total)
     write_table(list(chain.from_iterable(map(iterate_pair_rows, rows))), Path(output), format)
     return rows
 
@@ -374,12 +376,12 @@ def verify_pairs(
 ) -> PairCounts:
     """Verify a table of pairs by running their programs again; texts are ``PAIR_TEXTS``."""
     counts = PairCounts()
-    go_through(ProgramRows(verifier), source, output, settings, counts.add)
+    score_rows(ProgramRows(verifier), source, output, settings, counts.add)
     return counts
 
 
 def score_responses(prove: Prove, source: str, output: str, settings: TableSettings) -> ProveMeans:
-    """Score a table of responses, as ``go_through``.
+    """Score a table of responses, as ``score_rows``.
 
     Texts are ``RESPONSE_TEXTS``, and optionally columns of their graphs (``GRAPH_SUFFIX``).
     """
@@ -389,5 +391,5 @@ def score_responses(prove: Prove, source: str, output: str, settings: TableSetti
         for name in settings.columns.texts
         if name.endswith(GRAPH_SUFFIX)
     ]
-    go_through(ResponseRows(prove, graphs), source, output, settings, means.add)
+    score_rows(ResponseRows(prove, graphs), source, output, settings, means.add)
     return means

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, groupby, pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any, Literal
 
 from posh_reward.errors import escape_controls
@@ -14,19 +15,19 @@ from posh_reward.metrics.metric import field_of
 from posh_reward.metrics.records import fields_of_record, main_type
 from posh_reward.pages.html import number, render
 from posh_reward.posh.wording import PRESETS, question
-from posh_reward.tables.tables import EXPLANATION
+from posh_reward.tables.tables import SCORES_EXPLANATION
 from posh_reward.types import Description, Direction, Element, Kind, Question, SceneGraph, Scores
 
 Level = Literal["absent", "weak", "partial", "clear", "failed", "seen", "none"]
 
-UNASKED = {
+UNASKED_WORDINGS = {
     "attribute": '"{text}" was not asked about: "{identifier}" is absent.',
     "relation": '"{text}" was not asked about: "{identifier}" or "{other}" is absent.',
 }
-FAILED = '"{text}" could not be judged: {failure}'
-NAMES = ("text", "identifier", "other", "failure", "stated", "looked")
+FAILED_WORDING = '"{text}" could not be judged: {failure}'
+PLACEHOLDERS = ("text", "identifier", "other", "failure", "stated", "looked")
 """Placeholders of a wording: an element's fields, then grades by the reference and the image."""
-SUPPORT = 3.0  # least grade at which a witness confirms an element, unless the signature names one
+MIN_SUPPORTING_GRADE = 3.0  # by a witness, to confirm an element; a signature may name another
 IN_IMAGE = "In the image, not in the reference (reference {stated}, image {looked}). "
 IN_NEITHER = "Neither in the reference nor in the image (reference {stated}, image {looked}). "
 UNCLEAR = "Not in the reference ({stated}), and the image does not settle it. "
@@ -52,9 +53,10 @@ class Stretch:
         if self.lowest is None:
             return "failed"
         # The worst element decides the colour: a true adjective does not make up for a false noun.
-        level = level_of(self.lowest)
-        by_image = any(element.witness == "image" for element in self.elements)
-        return "seen" if level == "clear" and by_image else level
+        level = name_level(self.lowest)
+        if level == "clear" and any(element.witness == "image" for element in self.elements):
+            return "seen"
+        return level
 
     @property
     def has_mark(self) -> bool:
@@ -66,24 +68,28 @@ class Stretch:
         """Lowest grade rounded down: 1 absent, 2 weak, 3 partial; "*" for seen, "?" for failed."""
         if self.level == "seen":
             return "*"
-        return "?" if self.lowest is None else str(int(self.lowest))
+        if self.lowest is None:
+            return "?"
+        return str(int(self.lowest))
 
 
-def level_of(grade: float) -> Level:
+def name_level(grade: float) -> Level:
     """Name a grade: below 2 absent, below 3 weak, below 4 partial, else clear."""
     if grade < 2:
         return "absent"
     if grade < 3:
         return "weak"
-    return "partial" if grade < 4 else "clear"
+    if grade < 4:
+        return "partial"
+    return "clear"
 
 
-def worst_first(elements: Sequence[Element]) -> list[Element]:
+def sort_worst_first(elements: Sequence[Element]) -> list[Element]:
     """Sort elements: failed ones, then by grade, lowest first."""
     return sorted(elements, key=lambda element: element.grade or 0.0)
 
 
-def stretches(scores: Scores, direction: Direction) -> list[Stretch]:
+def cut_stretches(scores: Scores, direction: Direction) -> list[Stretch]:
     """Cut the generation (precision) or the reference (recall) where its elements change.
 
     The stretches' texts, joined, are the whole text again.
@@ -92,11 +98,13 @@ def stretches(scores: Scores, direction: Direction) -> list[Stretch]:
     elements = [element for element in scores.elements if element.direction == direction]
     # Spans of elements overlap ("the old man" and "old"), but marks on a page cannot: so the text
     # is cut at both ends of every span, and a stretch has all elements that cover it.
-    edges = {edge for element in elements for span in element.spans for edge in span}
-    cuts = sorted(edge for edge in edges | {0, len(text)} if 0 <= edge <= len(text))
+    edges = {0, len(text)}
+    for element in elements:
+        edges.update(*element.spans)
+    cuts = sorted(edge for edge in edges if 0 <= edge <= len(text))
     runs: list[Stretch] = []
     for start, end in pairwise(cuts):
-        over = [e for e in elements if any(a <= start and end <= b for a, b in e.spans)]
+        over = [element for element in elements if _covers(element, start, end)]
         piece = Stretch(text[start:end], tuple(over))
         # White space between two words of the same elements ("carved into") belongs to them.
         between = len(runs) > 1 and not runs[-1].elements and not runs[-1].text.strip()
@@ -108,35 +116,41 @@ def stretches(scores: Scores, direction: Direction) -> list[Stretch]:
     return runs
 
 
-def preset_of(signature: str) -> str:
+def _covers(element: Element, start: int, end: int) -> bool:
+    return any(begin <= start and end <= stop for begin, stop in element.spans)
+
+
+def read_preset(signature: str) -> str:
     preset = field_of(signature, "preset")
-    return preset if preset in PRESETS else PRESETS[0]
+    if preset not in PRESETS:
+        return PRESETS[0]
+    return preset
 
 
-def support_of(signature: str) -> float:
+def read_support(signature: str) -> float:
     try:
-        return float(field_of(signature, "supported") or SUPPORT)
+        return float(field_of(signature, "supported") or MIN_SUPPORTING_GRADE)
     except ValueError:
-        return SUPPORT
+        return MIN_SUPPORTING_GRADE
 
 
-def wording(element: Element, signature: str = "") -> str:
-    """Return the question about an element, with placeholders as in ``NAMES``."""
-    preset = preset_of(signature)
+def choose_wording(element: Element, signature: str = "") -> str:
+    """Return the question about an element, with placeholders as in ``PLACEHOLDERS``."""
+    preset = read_preset(signature)
     if element.failure is not None:
-        return FAILED
+        return FAILED_WORDING
     if (image := element.image_grade) is not None:
         prefix = UNCLEAR
         if image.grade is not None:
-            prefix = IN_IMAGE if image.grade >= support_of(signature) else IN_NEITHER
-        return prefix + _question(element.kind, element.direction, preset)
-    if not element.direct and element.kind in UNASKED:
-        return UNASKED[element.kind]
-    return _question(element.kind, element.direction, preset)
+            prefix = IN_IMAGE if image.grade >= read_support(signature) else IN_NEITHER
+        return prefix + _make_wording(element.kind, element.direction, preset)
+    if not element.direct and element.kind in UNASKED_WORDINGS:
+        return UNASKED_WORDINGS[element.kind]
+    return _make_wording(element.kind, element.direction, preset)
 
 
 @cache
-def _question(kind: Kind, direction: Direction, preset: str) -> str:
+def _make_wording(kind: Kind, direction: Direction, preset: str) -> str:
     nothing = Description("", SceneGraph((), ()))
     request = Question(
         direction, kind, "{identifier}", nothing, nothing, 0, text="{text}", other="{other}"
@@ -147,49 +161,57 @@ def _question(kind: Kind, direction: Direction, preset: str) -> str:
 
 def question_about(element: Element, signature: str = "") -> str:
     """Return the question about an element, or why there was none, in one sentence."""
-    values = dict(zip(NAMES, names(element), strict=True))
-    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]] or "", wording(element, signature))
+    values = dict(zip(PLACEHOLDERS, list_placeholders(element), strict=True))
+    return re.sub(
+        r"\{(\w+)\}", lambda match: values[match[1]] or "", choose_wording(element, signature)
+    )
 
 
-def names(element: Element) -> list[str | None]:
-    """Return the values of a wording's placeholders, in the order of ``NAMES``."""
+def list_placeholders(element: Element) -> list[str | None]:
+    """Return the values of a wording's placeholders, in the order of ``PLACEHOLDERS``."""
+    stated = looked = None
+    if (image := element.image_grade) is not None:
+        stated, looked = _format_grade(image.reference_grade), _format_grade(image.grade)
     failure = None if element.failure is None else str(element.failure)
-    image = element.image_grade
-    grades = (None, None) if image is None else (image.reference_grade, image.grade)
-    numbers = [None if grade is None else f"{grade:.1f}" for grade in grades]
-    return [element.text, element.identifier, element.other, failure, *numbers]
+    return [element.text, element.identifier, element.other, failure, stated, looked]
 
 
-def figures_of(scores: Scores) -> dict[str, str]:
+def _format_grade(grade: float | None) -> str | None:
+    return None if grade is None else f"{grade:.1f}"
+
+
+def list_figures(scores: Scores) -> dict[str, str]:
     """All numbers among the fields of a pair's scores, by name, as texts to show."""
-    kinds = {name: main_type(hint) for name, hint in fields_of_record("posh").items()}
-    digits = {
-        name: 3 if kind is float else 0 for name, kind in kinds.items() if kind in (float, int)
-    }
-    return {n.replace("_", " "): number(getattr(scores, n), each) for n, each in digits.items()}
+    digits = {float: 3, int: 0}
+    figures = {}
+    for name, hint in fields_of_record("posh").items():
+        kind = main_type(hint)
+        if kind in digits:
+            figures[name.replace("_", " ")] = number(getattr(scores, name), digits[kind])
+    return figures
 
 
-LEAD = (
+PAGE_LEAD = (
     "The written text with what the reference does not support marked, next to the reference with "
     "what the text leaves out. "
     "The number after a mark is the lowest grade, rounded down, of the elements in those words. "
     "A true detail that the reference leaves out is marked, too, unless a witness saw it. Point at "
-    f"a mark, or reach it with the Tab key, to see the judge's question. {EXPLANATION}."
+    f"a mark, or reach it with the Tab key, to see the judge's question. {SCORES_EXPLANATION}."
 )
-TITLE = "POSH: what was not found in the other text"
-TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
-GLOSS = (
+PAGE_TITLE = "POSH: what was not found in the other text"
+TEXT_TITLES: dict[Direction, str] = {"precision": "Written", "recall": "Reference"}
+QUESTION_GLOSS = (
     "In a question about the written text, DESCRIPTION 1 is the reference and DESCRIPTION 2 the "
     "written text; in one about the reference, the DESCRIPTION is the written text."
 )
-PAIR: dict[str, Any] = {
+PAIR_VALUES: dict[str, Any] = {
     "question_about": question_about,
-    "figures_of": figures_of,
-    "explanation": EXPLANATION,
-    "level_of": level_of,
-    "stretches": stretches,
-    "titles": TITLES,
-    "worst_first": worst_first,
+    "list_figures": list_figures,
+    "explanation": SCORES_EXPLANATION,
+    "name_level": name_level,
+    "stretches": cut_stretches,
+    "titles": TEXT_TITLES,
+    "worst_first": sort_worst_first,
 }
 """Names that the macros of ``pair.html`` use."""
 
@@ -204,9 +226,9 @@ class PairCard:
     image_text: str = "The described image"
 
 
-def page(
+def render_pairs(
     cards: Sequence[PairCard],
-    title: str = TITLE,
+    title: str = PAGE_TITLE,
     *,
     in_pairs: bool = False,
     figure: bytes | None = None,
@@ -221,21 +243,21 @@ def page(
     return render(
         "pair_page.html",
         title=title,
-        lead=LEAD,
+        lead=PAGE_LEAD,
         cards=cards,
         in_pairs=in_pairs,
         figure=figure,
         figure_text=figure_text,
         has_witness=has_witness(signatures),
-        footer=[GLOSS, *signatures],
-        **PAIR,
+        footer=[QUESTION_GLOSS, *signatures],
+        **PAIR_VALUES,
     )
 
 
 def fragment(scores: Scores) -> str:
     """Render one pair as HTML with its own style, for a notebook or another page."""
     return render(
-        "notebook.html", scores=scores, has_witness=has_witness([scores.signature]), **PAIR
+        "notebook.html", scores=scores, has_witness=has_witness([scores.signature]), **PAIR_VALUES
     )
 
 
@@ -243,7 +265,7 @@ def has_witness(signatures: Iterable[str]) -> bool:
     return any(field_of(each, "witness") is not None for each in signatures)
 
 
-COLORS = {
+ANSI_CODES = {
     "absent": "31;1",
     "weak": "33",
     "partial": "36",
@@ -253,7 +275,7 @@ COLORS = {
 }
 """ANSI codes by level. Each mark also has its grade, for readers who cannot see colours."""
 BOLD, DIM, UNDERLINED = "1", "2", "4"
-RAISED = str.maketrans("123", "¹²³")
+SUPERSCRIPTS = str.maketrans("123", "¹²³")
 Piece = tuple[str, str]  # text and its ANSI code, "" for none
 Paragraph = tuple[int, list[Piece]]
 """Hanging indent and content."""
@@ -269,86 +291,90 @@ def explain(scores: Scores, *, color: bool = False, width: int = 80, worst: int 
         worst: number of elements to list.
     """
     if scores.failure is not None and not scores.elements:  # neither text was read
-        return "\n".join(_line(pieces, color) for pieces in _wrap(*_no_score(scores), width))
+        lines = _wrap_line(*_format_failure(scores), width)
+        return "\n".join(_format_line(line, color) for line in lines)
     sections = [
-        _text(scores, "precision", "with what the reference does not support marked", color),
-        _text(scores, "recall", "with what the text leaves out marked", color),
-        _key(scores),
-        *([_worst(scores, worst)] if scores.elements else []),
-        _figures(scores),
+        _format_text(scores, "precision", "with what the reference does not support marked", color),
+        _format_text(scores, "recall", "with what the text leaves out marked", color),
+        _format_key(scores),
     ]
-    return "\n".join(
-        _line(pieces, color)
-        for section in sections
-        for pieces in chain(*(_wrap(*paragraph, width) for paragraph in section), [[]])
-    )
+    if scores.elements:
+        sections.append(_format_worst(scores, worst))
+    sections.append(_format_figures(scores))
+    formatted = []
+    for section in sections:
+        for hang, pieces in section:
+            lines = _wrap_line(hang, pieces, width)
+            formatted += [_format_line(line, color) for line in lines]
+        formatted.append("")
+    return "\n".join(formatted)
 
 
-def _text(scores: Scores, direction: Direction, what: str, color: bool) -> list[Paragraph]:
-    pieces = [piece for stretch in stretches(scores, direction) for piece in _mark(stretch, color)]
-    lines: list[list[Piece]] = [[("  ", "")]]
-    for text, code in pieces:
-        first, *rest = text.split("\n")
-        lines[-1].append((first, code))
-        lines += [[("  ", ""), (line, code)] for line in rest]
-    return [(0, [(TITLES[direction], BOLD), (f", {what}", DIM)]), *((2, line) for line in lines)]
+def _format_text(scores: Scores, direction: Direction, what: str, color: bool) -> list[Paragraph]:
+    indent = ("  ", "")
+    lines: list[list[Piece]] = [[indent]]
+    for stretch in cut_stretches(scores, direction):
+        for text, code in _format_mark(stretch, color):
+            first, *rest = text.split("\n")
+            lines[-1].append((first, code))
+            lines += [[indent, (line, code)] for line in rest]
+    title: Paragraph = (0, [(TEXT_TITLES[direction], BOLD), (f", {what}", DIM)])
+    return [title, *((2, line) for line in lines)]
 
 
-def _mark(stretch: Stretch, color: bool) -> list[Piece]:
+def _format_mark(stretch: Stretch, color: bool) -> list[Piece]:
     text = escape_controls(stretch.text)
     if not stretch.has_mark:
         return [(text, "")]
     if not color:
         return [(f"[{text}]{stretch.digit}", "")]
-    code = COLORS[stretch.level]
-    return [(text, f"{code};{UNDERLINED}"), (stretch.digit.translate(RAISED), code)]
+    code = ANSI_CODES[stretch.level]
+    return [(text, f"{code};{UNDERLINED}"), (stretch.digit.translate(SUPERSCRIPTS), code)]
 
 
-def _key(scores: Scores) -> list[Paragraph]:
+def _format_key(scores: Scores) -> list[Paragraph]:
     marks = {"absent": "1", "weak": "2", "partial": "3"}
     pieces: list[Piece] = [("Marks: ", DIM)]
     for level, digit in marks.items():
-        pieces += [(digit, COLORS[level]), (f" {level}, ", DIM)]
+        pieces += [(digit, ANSI_CODES[level]), (f" {level}, ", DIM)]
     if field_of(scores.signature, "witness") is not None:
-        pieces += [("*", COLORS["seen"]), (" clear in the image, not in the reference, ", DIM)]
+        pieces += [("*", ANSI_CODES["seen"]), (" clear in the image, not in the reference, ", DIM)]
     return [(0, [*pieces, ("unmarked: clear, or not an element", DIM)])]
 
 
-def _worst(scores: Scores, count: int) -> list[Paragraph]:
+def _format_worst(scores: Scores, count: int) -> list[Paragraph]:
     title = f"Worst {min(count, len(scores.elements))} of {len(scores.elements)} elements"
     lines: list[Paragraph] = [(0, [(title, BOLD)])]
-    for element in worst_first(scores.elements)[:count]:
-        level = "failed" if element.grade is None else level_of(element.grade)
-        about = f"{TITLES[element.direction].lower():<9}  {element.kind:<9}  "
+    for element in sort_worst_first(scores.elements)[:count]:
+        level = "failed" if element.grade is None else name_level(element.grade)
+        about = f"{TEXT_TITLES[element.direction].lower():<9}  {element.kind:<9}  "
         grade = f"{number(element.grade, 1):>6}  "
         hang = len(grade + about)
         question = escape_controls(question_about(element, scores.signature).replace("\n", " "))
-        lines += [(hang, [(grade, COLORS[level]), (about, DIM), (question, "")])]
-    return [*lines, (0, [(GLOSS, DIM)])]
+        lines += [(hang, [(grade, ANSI_CODES[level]), (about, DIM), (question, "")])]
+    return [*lines, (0, [(QUESTION_GLOSS, DIM)])]
 
 
-def _figures(scores: Scores) -> list[Paragraph]:
-    pieces = [
-        piece
-        for name, value in figures_of(scores).items()
-        for piece in ((f"{name} ", ""), (f"{value}   ", BOLD))
-    ]
+def _format_figures(scores: Scores) -> list[Paragraph]:
+    pieces = []
+    for name, value in list_figures(scores).items():
+        pieces += [(f"{name} ", ""), (f"{value}   ", BOLD)]
     lines: list[Paragraph] = [(0, pieces)]
     if scores.failure is not None:
-        lines.append(_no_score(scores))
-    return [*lines, (0, [(EXPLANATION, DIM)]), (0, [(scores.signature, DIM)])]
+        lines.append(_format_failure(scores))
+    return [*lines, (0, [(SCORES_EXPLANATION, DIM)]), (0, [(scores.signature, DIM)])]
 
 
-def _no_score(scores: Scores) -> Paragraph:
-    return 0, [(f"No score: {escape_controls(str(scores.failure))}", COLORS["failed"])]
+def _format_failure(scores: Scores) -> Paragraph:
+    return 0, [(f"No score: {escape_controls(str(scores.failure))}", ANSI_CODES["failed"])]
 
 
-def _wrap(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:
+def _wrap_line(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece]]:
     """Break lines at spaces to at most ``width`` columns, unless a single word is longer."""
     hang = min(hang, width // 2)  # leaves a narrow terminal room for words
     line: list[Piece] = []
     column = 0
-    for word in _words(pieces):
+    for word in _split_words(pieces):
         length = sum(len(text) for text, _ in word)
         if column > hang and column + length > width and word[0][0].strip():
             yield line
@@ -358,7 +384,7 @@ def _wrap(hang: int, pieces: Iterable[Piece], width: int) -> Iterator[list[Piece
     yield line
 
 
-def _words(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+def _split_words(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
     word: list[Piece] = []
     for text, code in pieces:
         for part in re.findall(r"\s+|\S+", text):
@@ -371,11 +397,11 @@ def _words(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield word
 
 
-def _line(pieces: list[Piece], color: bool) -> str:
+def _format_line(pieces: list[Piece], color: bool) -> str:
     if not color:
         return "".join(text for text, _ in pieces).rstrip()
-    alike = (
-        ("".join(text for text, _ in group), code)
-        for code, group in groupby(pieces, lambda piece: piece[1])
-    )
-    return "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for text, code in alike).rstrip()
+    line = ""
+    for code, group in groupby(pieces, itemgetter(1)):
+        text = "".join(text for text, _ in group)
+        line += f"\x1b[{code}m{text}\x1b[0m" if code else text
+    return line.rstrip()

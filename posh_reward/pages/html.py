@@ -15,37 +15,37 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from posh_reward.datasets.images import encode_jpeg, open_image, upright_rgb
-from posh_reward.tables.dataset_images import DatasetImages, number_of
+from posh_reward.tables.dataset_images import DatasetImages, parse_row_number
 
 if TYPE_CHECKING:
     from PIL import Image
 
 
-HERE = "posh_reward.pages"
+OWN_PACKAGE = "posh_reward.pages"
 
 
-def render(name: str, package: str = HERE, **values: Any) -> str:
+def render(name: str, package: str = OWN_PACKAGE, **values: Any) -> str:
     """Render a template of a package, or of this one; strings are escaped."""
-    text = _environment(package).get_template(name).render(values)
+    text = _make_environment(package).get_template(name).render(values)
     return text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a surrogate pair
 
 
 @cache
-def _environment(package: str) -> Environment:
+def _make_environment(package: str) -> Environment:
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader(HERE)]),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(OWN_PACKAGE)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["source"] = partial(_source, environment)
+    environment.globals["source"] = partial(_read_sources, environment)
     filters = (number, image_uri, policy_hash, script_json)
     environment.filters.update((each.__name__, each) for each in filters)
     return environment
 
 
-def _source(environment: Environment, *names: str) -> Markup:
+def _read_sources(environment: Environment, *names: str) -> Markup:
     """Return our own styles and scripts from ``templates/``, unescaped."""
     assert environment.loader is not None
     files = (environment.loader.get_source(environment, name)[0] for name in names)
@@ -81,9 +81,9 @@ def script_json(data: object, element: str | None = None) -> Markup:
     return start + Markup(text) + Markup("</script>")  # noqa: S704
 
 
-SIDE = 360  # pixels of a copy's longer side: 20 to 40 kB each
-MOST = 500  # images on one page
-LARGEST = 100_000_000  # bytes of a file to open
+THUMBNAIL_SIDE_PIXELS = 360  # the longer side: 20 to 40 kB each
+MAX_THUMBNAILS = 500  # on one page
+MAX_IMAGE_FILE_BYTES = 100_000_000  # larger files are not opened
 
 
 class LocalImages:
@@ -98,7 +98,7 @@ class LocalImages:
 
     def source(self, image: object, name: object, reference: object) -> Path | int | None:
         """Find an image by its path or number; None if there is none."""
-        number = number_of(image)
+        number = parse_row_number(image)
         if self.dataset is not None and number is not None:
             return self.dataset.row(number, name, reference)
         if not isinstance(image, str) or not image:
@@ -111,16 +111,16 @@ class LocalImages:
                 continue
         return None
 
-    def jpeg(self, source: Path | int) -> bytes | None:
+    def copy_as_jpeg(self, source: Path | int) -> bytes | None:
         """Copy an image; None if the file is not one."""
         if not isinstance(source, Path):
             assert self.dataset is not None, "it numbered the row"
-            return as_jpeg(self.dataset.image(source), self._side)
+            return encode_thumbnail(self.dataset.image(source), self._side)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")  # a damaged file
                 with open_image(source) as image:
-                    return as_jpeg(image, self._side)
+                    return encode_thumbnail(image, self._side)
         except Exception:  # Pillow may be missing, and its decoders raise many kinds of errors
             return None
 
@@ -129,9 +129,9 @@ class Thumbnails(LocalImages):
     """Small copies, each image once."""
 
     def __init__(
-        self, folder: Path, most: int = MOST, dataset: DatasetImages | None = None
+        self, folder: Path, most: int = MAX_THUMBNAILS, dataset: DatasetImages | None = None
     ) -> None:
-        super().__init__([folder], SIDE, dataset)
+        super().__init__([folder], THUMBNAIL_SIDE_PIXELS, dataset)
         self._most = most
         self._places: dict[Path | int, int | None] = {}
         self.copies: list[str] = []
@@ -145,22 +145,23 @@ class Thumbnails(LocalImages):
         if source is None:
             return None
         if source not in self._places:
-            self._places[source] = self._copy(source)
+            self._places[source] = self._add_copy(source)
         return self._places[source]
 
-    def _copy(self, source: Path | int) -> int | None:
+    def _add_copy(self, source: Path | int) -> int | None:
         if len(self.copies) == self._most:
             self.left_out += 1
             return None
-        large = isinstance(source, Path) and source.stat().st_size > LARGEST
-        copy = None if large else self.jpeg(source)
+        if isinstance(source, Path) and source.stat().st_size > MAX_IMAGE_FILE_BYTES:
+            return None
+        copy = self.copy_as_jpeg(source)
         if copy is None:
             return None
         self.copies.append(image_uri(copy))
         return len(self.copies) - 1
 
 
-def as_jpeg(image: Image.Image, side: int) -> bytes:
+def encode_thumbnail(image: Image.Image, side: int) -> bytes:
     """Return a JPEG of at most ``side`` pixels a side, upright, without metadata."""
     small = image.copy()
     small.thumbnail((side, side))

@@ -19,39 +19,41 @@ import numpy as np
 
 from posh_reward.errors import MissingDependencyError, install_command, on_one_line
 from posh_reward.process.locks import whole_file
-from posh_reward.tables.standings import Standing, Tally, Totals, best_first
+from posh_reward.tables.standings import ModelMeans, ModelTotals, ScoreTotals, sort_best_first
 from posh_reward.tables.statistics import Interval, bootstrap_mean
-from posh_reward.tables.tables import AXES, SCALE
+from posh_reward.tables.tables import AXIS_MEANINGS, SCORE_SCALE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-INK, GRID = "#1f2328", "#eaeef2"
-PRECISION, RECALL = "#0969da", "#bc4c00"
+INK_COLOR = "#1f2328"
+GRID_COLOR = "#eaeef2"
+PRECISION_COLOR = "#0969da"
+RECALL_COLOR = "#bc4c00"
 
 
-def plain(axes: Axes) -> None:
+def style_axes(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=INK, labelsize=9)
-    axes.grid(color=GRID)
+    axes.tick_params(colors=INK_COLOR, labelsize=9)
+    axes.grid(color=GRID_COLOR)
     axes.set_axisbelow(True)
 
 
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+MODEL_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's colour-blind safe palette, without its yellow."""
-SHAPES = ("o", "s", "^", "D", "v", "p")
+MODEL_SHAPES = ("o", "s", "^", "D", "v", "p")
 """One fewer than colours, so that 42 models differ in colour or shape."""
 PLOT_AXES = (
-    ("precision", PRECISION, "o", 0.22),
-    ("f1", INK, "D", 0.0),
-    ("recall", RECALL, "s", -0.22),
+    ("precision", PRECISION_COLOR, "o", 0.22),
+    ("f1", INK_COLOR, "D", 0.0),
+    ("recall", RECALL_COLOR, "s", -0.22),
 )
 """Axis, colour, shape, and vertical offset from its model's line."""
-FAR = 0.99
+MAX_LENGTH_QUANTILE = 0.99
 """Quantile of the lengths to plot: a single runaway text would leave the plot empty."""
-STYLE = {"text.parse_math": False, "svg.hashsalt": "posh", "font.size": 9.0}
+PLOT_STYLE = {"text.parse_math": False, "svg.hashsalt": "posh", "font.size": 9.0}
 """No formulas, as a model may be called ``$x$``; a fixed salt, so equal scores make equal files."""
 
 
@@ -71,20 +73,25 @@ def require_matplotlib() -> None:
         raise MissingDependencyError(f"plots need matplotlib: {install_command('study')}") from None
 
 
-def model_plots(tally: Tally) -> list[Plot]:
+def model_plots(totals: ScoreTotals) -> list[Plot]:
     """Plot all models that have a score; an empty list if there is none."""
-    table = [each for each in best_first(tally.standings()) if len(each.axes) == len(AXES)]
+    table = [
+        each
+        for each in sort_best_first(totals.average_by_model())
+        if len(each.axes) == len(AXIS_MEANINGS)
+    ]
     if not table:
         return []
     names = ", ".join(on_one_line(each.model) for each in table)
+    leaderboard = f"Mean scores, best model first: {names}"
     with plot_style():
         return [
-            Plot("leaderboard", f"Mean scores, best model first: {names}", _leaderboard(table)),
-            Plot("length", "f1 against words", _length(table, tally.models)),
+            Plot("leaderboard", leaderboard, _plot_leaderboard(table)),
+            Plot("length", "f1 against words", _plot_length(table, totals.models)),
             Plot(
                 "precision_recall",
                 "Precision against recall",
-                _precision_recall(table, tally.models),
+                _plot_precision_recall(table, totals.models),
             ),
         ]
 
@@ -97,12 +104,12 @@ def save_plots(plots: Sequence[Plot], folder: Path) -> list[Path]:
         for ending in ("png", "svg"):
             path = folder / f"{plot.name}.{ending}"
             with whole_file(path) as file:
-                file.write(draw(plot, ending))
+                file.write(render_plot(plot, ending))
             paths.append(path)
     return paths
 
 
-def draw(plot: Plot, ending: str) -> bytes:
+def render_plot(plot: Plot, ending: str) -> bytes:
     content = BytesIO()
     no_date = {"Date": None} if ending == "svg" else None
     with plot_style():
@@ -114,52 +121,58 @@ def draw(plot: Plot, ending: str) -> bytes:
 def plot_style() -> Iterator[None]:
     import matplotlib
 
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+    with matplotlib.rc_context(PLOT_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # drawn as a box
         yield
 
 
-def _leaderboard(table: Sequence[Standing]) -> Figure:
-    figure, axes = _canvas(9, 1.1 + 0.42 * len(table))
+def _plot_leaderboard(table: Sequence[ModelMeans]) -> Figure:
+    figure, axes = _make_canvas(9, 1.1 + 0.42 * len(table))
     places = range(len(table))[::-1]
     for axis, color, shape, off in PLOT_AXES:
         intervals = [each.axes[axis] for each in table]
         axes.errorbar(
             [it.mean for it in intervals], [place + off for place in places],
-            xerr=_reach(intervals), fmt=shape, color=color, markersize=5, linewidth=1.3,
+            xerr=_measure_errors(intervals), fmt=shape, color=color, markersize=5, linewidth=1.3,
             label=axis,
         )  # fmt: skip
     for place, each in zip(places, table, strict=True):
         text = f"{each.axes['f1'].mean:.3f}"
         axes.annotate(text, (1.01, place), xycoords=("axes fraction", "data"), va="center")
-    names = [short_name(each.model, 44) for each in table]
+    names = [shorten_name(each.model, 44) for each in table]
     axes.set_yticks(places, names)
     axes.set_ylim(-0.6, len(table) - 0.4)
-    axes.set_xlabel(f"{SCALE}; means with 95 % intervals")
+    axes.set_xlabel(f"{SCORE_SCALE}; means with 95 % intervals")
     axes.annotate("f1", (1.01, 1), xycoords="axes fraction", va="bottom", fontsize=8)
     figure.legend(loc="outside upper left", ncols=3, frameon=False)
     return figure
 
 
-def _length(table: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
+def _plot_length(table: Sequence[ModelMeans], totals: Mapping[str, ModelTotals]) -> Figure:
     clouds = []
     for each in table:
         lengths, scores = totals[each.model].lengths, totals[each.model].scores["f1"]
         mean = bootstrap_mean(lengths)
         clouds.append(Cloud(each.model, lengths, scores, mean, each.axes["f1"]))
-    longest = max(float(np.quantile(cloud.x, FAR)) for cloud in clouds)
-    reach = max(longest, *(cloud.mean_x.high for cloud in clouds))
-    return _scatter(clouds, "words of a text", f"f1 ({SCALE})", x_limits=(0, 1.05 * reach))
+    longest = 0.0
+    for cloud in clouds:
+        longest = max(longest, float(np.quantile(cloud.x, MAX_LENGTH_QUANTILE)), cloud.mean_x.high)
+    return _plot_clouds(
+        clouds, "words of a text", f"f1 ({SCORE_SCALE})", x_limits=(0, 1.05 * longest)
+    )
 
 
-def _precision_recall(table: Sequence[Standing], totals: Mapping[str, Totals]) -> Figure:
-    names = ("recall", "precision")  # on the x axis, on the y axis
+def _plot_precision_recall(
+    table: Sequence[ModelMeans], totals: Mapping[str, ModelTotals]
+) -> Figure:
     clouds = []
     for each in table:
-        x, y = (totals[each.model].scores[name] for name in names)
-        clouds.append(Cloud(each.model, x, y, *(each.axes[name] for name in names)))
-    x_label, y_label = (f"{name}: {AXES[name]}" for name in names)
-    return _scatter(clouds, x_label, y_label)
+        scores, means = totals[each.model].scores, each.axes
+        x, y = scores["recall"], scores["precision"]
+        clouds.append(Cloud(each.model, x, y, means["recall"], means["precision"]))
+    return _plot_clouds(
+        clouds, f"recall: {AXIS_MEANINGS['recall']}", f"precision: {AXIS_MEANINGS['precision']}"
+    )
 
 
 @dataclass(frozen=True)
@@ -173,14 +186,15 @@ class Cloud:
     mean_y: Interval
 
 
-def _scatter(
+def _plot_clouds(
     clouds: Sequence[Cloud], x: str, y: str, x_limits: tuple[float, float] | None = None
 ) -> Figure:
     """Plot each model's means with intervals, and its texts as faint points."""
-    figure, axes = _canvas(9, 4.6)
+    figure, axes = _make_canvas(9, 4.6)
     faint = min(0.4, max(0.12, 100 / sum(len(cloud.x) for cloud in clouds)))
     for rank, cloud in enumerate(clouds, start=1):
-        color, shape = COLORS[(rank - 1) % len(COLORS)], SHAPES[(rank - 1) % len(SHAPES)]
+        color = MODEL_COLORS[(rank - 1) % len(MODEL_COLORS)]
+        shape = MODEL_SHAPES[(rank - 1) % len(MODEL_SHAPES)]
         axes.scatter(
             cloud.x, cloud.y, s=9, color=color, alpha=faint, linewidths=0, rasterized=True, zorder=1
         )
@@ -191,10 +205,10 @@ def _scatter(
         )  # fmt: skip
         axes.errorbar(
             *mean,
-            xerr=_reach([cloud.mean_x]), yerr=_reach([cloud.mean_y]),
+            xerr=_measure_errors([cloud.mean_x]), yerr=_measure_errors([cloud.mean_y]),
             fmt=shape, color=color, markersize=7, markeredgecolor="white",
             markeredgewidth=0.6, linewidth=1.3, zorder=3,
-            label=f"{rank}  {short_name(cloud.model, 30)}",
+            label=f"{rank}  {shorten_name(cloud.model, 30)}",
         )  # fmt: skip
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -206,20 +220,21 @@ def _scatter(
     return figure
 
 
-def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+def _make_canvas(width: float, height: float) -> tuple[Figure, Axes]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
-    plain(axes)
+    style_axes(axes)
     return figure, axes
 
 
-def _reach(intervals: Sequence[Interval]) -> list[list[float]]:
+def _measure_errors(intervals: Sequence[Interval]) -> list[list[float]]:
+    """Lengths of Matplotlib's error bars: below the means, and above."""
     return [[it.mean - it.low for it in intervals], [it.high - it.mean for it in intervals]]
 
 
-def short_name(name: str, most: int) -> str:
+def shorten_name(name: str, most: int) -> str:
     """Cut a model's name in the middle, since names of runs differ at both ends."""
     name = on_one_line(name) or "(no model)"
     if len(name) <= most:

@@ -22,15 +22,22 @@ from posh_reward.pages.html import Thumbnails, render, script_json
 from posh_reward.posh.means import counted
 from posh_reward.provenance import ORIGIN_COLUMN
 from posh_reward.tables import standings
-from posh_reward.tables.dataset_images import OTHER_IMAGES
+from posh_reward.tables.dataset_images import OTHER_IMAGES_SUFFIX
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.statistics import Interval, bootstrap_mean
-from posh_reward.tables.tables import AXES, EXPLANATION, SCALE, Row, scores_of
+from posh_reward.tables.tables import (
+    AXIS_MEANINGS,
+    SCORE_SCALE,
+    SCORES_EXPLANATION,
+    Row,
+    read_scores_of_row,
+)
 from posh_reward.types import KINDS, Element, Scores
 
-START = 160  # characters of a generation in the table; CSS cuts them to fit
-LOW, HIGH, BINS = 0.2, 1.0, 16  # range of scores, in bins of 0.05
-ENOUGH = 10  # least values for an interval
+MAX_START_CHARACTERS = 160  # of a generation in the table; CSS cuts them to fit
+SCORE_RANGE = (0.2, 1.0)
+HISTOGRAM_BINS = 16  # of 0.05 each
+MIN_VALUES_FOR_INTERVAL = 10
 
 
 @dataclass(slots=True)
@@ -51,7 +58,7 @@ class ReportContents:
     images: Thumbnails | None
     lines: list[ReportLine] = field(default_factory=list)
     by_id: dict[str, ReportLine] = field(default_factory=dict)  # lines of rows with a model
-    tally: standings.Tally = field(default_factory=standings.Tally)
+    score_totals: standings.ScoreTotals = field(default_factory=standings.ScoreTotals)
     pairs: list[str] = field(default_factory=list)  # JSON in script elements
     wordings: dict[str, int] = field(default_factory=dict)  # wording -> index, which pairs refer to
     signatures: dict[str, None] = field(default_factory=dict)
@@ -61,31 +68,33 @@ class ReportContents:
 
     def add(self, row: Row, scores: Scores) -> None:
         count = scores.generation_elements + scores.reference_elements
-        figures = element_marks.figures_of(scores)
+        figures = element_marks.list_figures(scores)
         self.figures = tuple(figures)
         number = len(self.pairs)
-        model, name = label(row.get("model")), label(row.get("id")) or str(number + 1)
+        model, name = format_label(row.get("model")), format_label(row.get("id")) or str(number + 1)
         self.ids.add(name, model, row.get("reference"), "keep one of these rows")
-        axes = [getattr(scores, axis) for axis in AXES]  # rounded once, by the page
-        line = self._line(name, model)
-        start = scores.generation[:START]
-        failed = scores.f1 is None  # perhaps on one side only
-        line.scores[model] = [None if failed else counted(scores, axis) for axis in AXES]
+        axes = [getattr(scores, axis) for axis in AXIS_MEANINGS]  # rounded once, by the page
+        line = self._find_line(name, model)
+        start = scores.generation[:MAX_START_CHARACTERS]
+        if scores.f1 is None:  # failed, perhaps on one side only
+            line.scores[model] = [None] * len(AXIS_MEANINGS)
+        else:
+            line.scores[model] = [counted(scores, axis) for axis in AXIS_MEANINGS]
         line.members[model] = [*axes, count, start, number, list(figures.values())]
-        pair = [*_pair(scores, self.wordings), self._image(row, model)]
+        pair = [*_pack_pair(scores, self.wordings), self._place_image(row, model)]
         self.pairs.append(script_json(pair, f"pair-{number}"))
         known = {"model": model, "id": name, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)}
-        self.tally.add({**row_of("posh", scores), **known})
+        self.score_totals.add({**row_of("posh", scores), **known})
         self.signatures[scores.signature] = None
         self.has_marks = self.has_marks or bool(scores.elements)
 
-    def _image(self, row: Row, model: str) -> int | None:
+    def _place_image(self, row: Row, model: str) -> int | None:
         """Index of a row's image; None for a text about another image than its id's."""
-        if self.images is None or model.endswith(OTHER_IMAGES):
+        if self.images is None or model.endswith(OTHER_IMAGES_SUFFIX):
             return None
         return self.images.place(row.get("image"), row.get("id"), row.get("reference"))
 
-    def _line(self, name: str, model: str) -> ReportLine:
+    def _find_line(self, name: str, model: str) -> ReportLine:
         """Find or add a row's line: the one with its id."""
         line = self.by_id.get(name) if model else None
         if line is None:
@@ -97,18 +106,20 @@ class ReportContents:
 
     @property
     def models(self) -> list[str]:
-        return list(self.tally.models)
+        return list(self.score_totals.models)
 
-    def gains(self, baseline: str | None = None) -> list[standings.Gain]:
+    def gains(self, baseline: str | None = None) -> list[standings.ModelGain]:
         items: list[standings.IdScores] = [line.scores for line in self.lines]
-        return standings.gains(items, self.models, standings.baseline_of(self.models, baseline))
+        return standings.compare_with_baseline(
+            items, self.models, standings.choose_baseline(self.models, baseline)
+        )
 
 
-def contents_of(rows: Iterable[Row], images: Thumbnails | None = None) -> ReportContents:
+def read_contents(rows: Iterable[Row], images: Thumbnails | None = None) -> ReportContents:
     contents = ReportContents(images)
     for number, row in enumerate(rows, start=1):
         try:
-            scores = scores_of(row)
+            scores = read_scores_of_row(row)
         except InputError as error:
             raise InputError(
                 f"row {number} is not a row of scores ({error}): write them with `posh-reward "
@@ -125,7 +136,7 @@ def contents_of(rows: Iterable[Row], images: Thumbnails | None = None) -> Report
 
 def report_page(
     contents: ReportContents,
-    title: str = element_marks.TITLE,
+    title: str = element_marks.PAGE_TITLE,
     baseline: str | None = None,
     plots: Sequence[tuple[str, bytes]] = (),
 ) -> str:
@@ -133,29 +144,33 @@ def report_page(
 
     ``plots`` has an alternative text and an SVG for each plot of the models.
     """
-    models, tally = contents.models, contents.tally
-    base = standings.baseline_of(models, baseline)
+    models, totals = contents.models, contents.score_totals
+    base = standings.choose_baseline(models, baseline)
     several = len(models) > 1
     return render(
         "report_page.html",
         title=title,
-        lead=_lead(contents),
-        doubts=tally.doubts,
+        lead=_write_lead(contents),
+        doubts=totals.doubts,
         models=models,
         base=base,
-        standings=standings.best_first(tally.standings()) if several else [],
+        leaderboard=standings.sort_best_first(totals.average_by_model()) if several else [],
         gains=contents.gains(base),
-        explanation=standings.GAINS,
-        verdict=standings.verdict,
-        cards=[] if several else [axis_card(each, tally) for each in AXES],
-        axes=AXES,
-        scale=SCALE,
+        explanation=standings.GAINS_EXPLANATION,
+        verdict=standings.describe_gain,
+        cards=[] if several else [make_axis_card(each, totals) for each in AXIS_MEANINGS],
+        axes=AXIS_MEANINGS,
+        scale=SCORE_SCALE,
         plots=plots,
         has_witness=element_marks.has_witness(contents.signatures),
-        footer=[element_marks.GLOSS, *contents.signatures, *contents.tally.origins.lines()],
+        footer=[
+            element_marks.QUESTION_GLOSS,
+            *contents.signatures,
+            *contents.score_totals.origins.lines(),
+        ],
         wordings=list(contents.wordings),
         figures=contents.figures,
-        rows=[[line.name, [line.members.get(m) for m in models]] for line in contents.lines],
+        rows=[[line.name, list(map(line.members.get, models))] for line in contents.lines],
         pairs=contents.pairs,
         copies=contents.images.copies if contents.images else [],
     )
@@ -170,84 +185,88 @@ class AxisCard:
     values: Sequence[float]
     bins: Sequence[int]
     mean: float | None
-    interval: Interval | None  # None for fewer than ``ENOUGH`` values
+    interval: Interval | None  # None for fewer than ``MIN_VALUES_FOR_INTERVAL`` values
     median: float | None
 
 
-def axis_card(axis: str, tally: standings.Tally) -> AxisCard:
-    [totals] = tally.models.values()
-    values = totals.values(axis)
+def make_axis_card(axis: str, totals: standings.ScoreTotals) -> AxisCard:
+    [model] = totals.models.values()
+    values = model.values(axis)
     # Values out of range count in the nearest bin.
-    bins, _ = np.histogram(np.clip(values, LOW, HIGH), BINS, (LOW, HIGH))
+    bins, _ = np.histogram(np.clip(values, *SCORE_RANGE), HISTOGRAM_BINS, SCORE_RANGE)
     return AxisCard(
         axis,
-        AXES[axis],
+        AXIS_MEANINGS[axis],
         values,
         bins.tolist(),
         fmean(values) if values else None,
-        bootstrap_mean(values, resamples=1000) if len(values) >= ENOUGH else None,
+        bootstrap_mean(values, resamples=1000) if len(values) >= MIN_VALUES_FOR_INTERVAL else None,
         median(values) if values else None,
     )
 
 
-def label(value: object) -> str:
+def format_label(value: object) -> str:
     """Return a model's or a row's name as text, whatever its type; "" for None."""
     if value is None:
         return ""
     return str(value) if isinstance(value, str | int | float) else short(value)
 
 
-def _pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
+def _pack_pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
     """Pack a pair's marked texts, elements and failure; add to ``wordings``."""
     # Marks refer to elements by index. Lists, not objects: the page searches this JSON and would
     # find the names of fields.
-    elements = element_marks.worst_first(scores.elements)
+    elements = element_marks.sort_worst_first(scores.elements)
     places = {id(element): place for place, element in enumerate(elements)}
-    texts = [
-        [_run(stretch, places) for stretch in element_marks.stretches(scores, each)]
-        for each in element_marks.TITLES
-    ]
-    rows = [
-        _element(
-            element,
-            wordings.setdefault(element_marks.wording(element, scores.signature), len(wordings)),
-        )
-        for element in elements
-    ]
+    texts = []
+    for direction in element_marks.TEXT_TITLES:
+        stretches = element_marks.cut_stretches(scores, direction)
+        texts.append([_pack_stretch(stretch, places) for stretch in stretches])
+    rows = []
+    for element in elements:
+        wording = element_marks.choose_wording(element, scores.signature)
+        rows.append(_pack_element(element, wordings.setdefault(wording, len(wordings))))
     return [*texts, rows, None if scores.failure is None else str(scores.failure)]
 
 
-def _run(stretch: element_marks.Stretch, places: Mapping[int, int]) -> list[Any]:
+def _pack_stretch(stretch: element_marks.Stretch, places: Mapping[int, int]) -> list[Any]:
     if not stretch.has_mark:
         return [stretch.text]
     numbers = sorted(places[id(element)] for element in stretch.elements)
     run = [stretch.text, stretch.lowest and round(stretch.lowest, 4), numbers]
-    return [*run, 1] if stretch.level == "seen" else run
+    if stretch.level == "seen":
+        run.append(1)
+    return run
 
 
-def _element(element: Element, wording_place: int) -> list[Any]:
-    direction, kind = list(element_marks.TITLES).index(element.direction), KINDS.index(element.kind)
-    blanks = element_marks.names(element)
+def _pack_element(element: Element, wording_place: int) -> list[Any]:
+    direction, kind = (
+        list(element_marks.TEXT_TITLES).index(element.direction),
+        KINDS.index(element.kind),
+    )
+    blanks = element_marks.list_placeholders(element)
     while blanks and blanks[-1] is None:
         blanks.pop()
     return [wording_place, direction, kind, element.grade and round(element.grade, 4), *blanks]
 
 
-def _lead(contents: ReportContents) -> str:
-    pairs, count = len(contents.pairs), sum(f.count for f in contents.tally.failures.values())
-    lead = f"{pairs:,} pair{'s' * (pairs != 1)}"
-    lead += f", {count:,} of them without a score. " if count else ". "
-    lead += f"{EXPLANATION}. "
-    lead += "".join(f"{line.capitalize()}. " for line in contents.tally.partial_means())
+def _write_lead(contents: ReportContents) -> str:
+    pairs = len(contents.pairs)
+    lead = "1 pair" if pairs == 1 else f"{pairs:,} pairs"
+    failures = sum(each.count for each in contents.score_totals.failures.values())
+    if failures:
+        lead += f", {failures:,} of them without a score"
+    lead += f". {SCORES_EXPLANATION}. "
+    for line in contents.score_totals.partial_means():
+        lead += f"{line.capitalize()}. "
     if contents.has_marks:
         lead += "Open a pair to see what was not found in the other text."
     else:
         lead += "They were scored without --elements, so nothing is marked in the texts."
     if contents.images and contents.images.left_out:
         lead += f" Only the first {len(contents.images.copies):,} images are shown."
-    dataset = contents.images.dataset if contents.images else None
-    if dataset and dataset.beyond:
+    if contents.images and (dataset := contents.images.dataset) and dataset.beyond:
         lead += f" Without an image: {dataset.too_far}."
-    if (count := len(set(contents.tally.origins.signatures.values()))) > 1:
+    if (count := len(set(contents.score_totals.origins.signatures.values()))) > 1:
         lead += f" These scores have {count} signatures: they are not comparable."
     return lead

@@ -14,17 +14,19 @@ if TYPE_CHECKING:
 
     from posh_reward.posh.posh import PoSh
 
-OTHER_IMAGES = " (other images)"
+OTHER_IMAGES_SUFFIX = " (other images)"
 """Suffix of models that ``recipes/generate.py --shuffle-images`` gave other images."""
-DIGITS = 18  # longest row number; Python refuses to parse thousands of digits
-QUOTED = 60  # characters of a reference quoted in an error
+MAX_ROW_NUMBER_DIGITS = 18  # Python refuses to parse thousands of digits
+MAX_QUOTED_CHARACTERS = 60  # of a reference, in an error
 
 
-def number_of(image: object) -> int | None:
+def parse_row_number(image: object) -> int | None:
     """Row number in a dataset, which CSV and Parquet store as text; None if it is not one."""
-    if isinstance(image, str) and image.isdecimal() and len(image) <= DIGITS:
+    if isinstance(image, str) and image.isdecimal() and len(image) <= MAX_ROW_NUMBER_DIGITS:
         return int(image)
-    return image if isinstance(image, int) and not isinstance(image, bool) else None
+    if isinstance(image, int) and not isinstance(image, bool):
+        return image
+    return None
 
 
 class DatasetImages:
@@ -42,10 +44,8 @@ class DatasetImages:
 
     @property
     def too_far(self) -> str:
-        return (
-            f"{self.beyond:,} row{'s' * (self.beyond != 1)} beyond the end of {self.name!r}, which "
-            f"has {len(self):,}"
-        )
+        rows = "row" if self.beyond == 1 else "rows"
+        return f"{self.beyond:,} {rows} beyond the end of {self.name!r}, which has {len(self):,}"
 
     def row(self, number: int, name: object, reference: object) -> int | None:
         """Return ``number`` if that image belongs to the row; None if it is past the last one.
@@ -58,16 +58,17 @@ class DatasetImages:
         # Another dataset, or this one with other options, has other images under the same numbers.
         # So the references must agree, or the row's id must be the uuid. A uuid that only counts
         # rows (``test-00003``) occurs in many datasets: there the reference decides, if given.
-        uuid, text = str(self._uuids[number]), _words(self._references[number])
+        uuid, text = str(self._uuids[number]), _normalise_spaces(self._references[number])
         same_id = str(name) == uuid
-        same = text == _words(reference) and (same_id or bool(text))
+        same = text == _normalise_spaces(reference) and (same_id or bool(text))
         is_count = uuid.endswith(f"{number:05d}")
         if not same and not (same_id and (reference is None or not is_count)):
             what = "a text" if name is None else repr(name)
+            begins = text[:MAX_QUOTED_CHARACTERS]
             raise ConfigError(
                 f"{what} is not about image {number} of {self.name!r}, whose uuid is {uuid!r} "
-                f"and whose reference begins {text[:QUOTED]!r}: name the dataset that the rows "
-                "were generated from, with all its options (--dataset, --split)"
+                f"and whose reference begins {begins!r}: name the dataset that the rows were "
+                "generated from, with all its options (--dataset, --split)"
             )
         return number
 
@@ -97,11 +98,15 @@ class MetricWithDataset:
     ) -> list[Scores]:
         """Score pairs; a pair whose image is past the dataset's end fails."""
         pairs = zip(images or [], references, strict=True)
-        return self.metric.score(generations, references, [self._image(*pair) for pair in pairs])
+        return self.metric.score(
+            generations, references, [self._find_image(*pair) for pair in pairs]
+        )
 
-    def _image(self, image: object, reference: str | None) -> object:
-        number = number_of(image)
-        if number is None or not _words(reference):  # without a reference the pair fails anyway
+    def _find_image(self, image: object, reference: str | None) -> object:
+        number = parse_row_number(image)
+        if number is None or not _normalise_spaces(
+            reference
+        ):  # without a reference the pair fails anyway
             return image
         if self.dataset.row(number, None, reference) is None:
             return Failure("text", f"its image is beyond the end of {self.dataset.name!r}, which "
@@ -109,5 +114,7 @@ class MetricWithDataset:
         return self.dataset.image(number)
 
 
-def _words(text: object) -> str:
-    return " ".join(text.split()) if isinstance(text, str) else ""
+def _normalise_spaces(text: object) -> str:
+    if not isinstance(text, str):
+        return ""
+    return " ".join(text.split())

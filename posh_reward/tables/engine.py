@@ -23,10 +23,10 @@ from posh_reward.tables import tables
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.reading import open_rows
 from posh_reward.tables.references import ReferenceFile
-from posh_reward.tables.standings import POSH, Board, Tally
+from posh_reward.tables.standings import POSH_COLUMNS, MetricColumns, ScoreTotals
 from posh_reward.types import Scores, is_missing
 
-PAIR = {"generation": "generation", "reference": "reference"}
+PAIR_TEXTS = {"generation": "generation", "reference": "reference"}
 IMAGE_ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp")
 """Endings to try after a name in a folder of images."""
 
@@ -36,7 +36,7 @@ class Columns:
     """Names of a table's columns."""
 
     # Name in our rows -> column; None: the table lacks it, and the text is missing.
-    texts: Mapping[str, str | None] = field(default_factory=lambda: dict(PAIR))
+    texts: Mapping[str, str | None] = field(default_factory=lambda: dict(PAIR_TEXTS))
     id: str | None = None  # None: ``id``, if there is one; else count rows from 1
     model: str | None = None  # author of the generation; None: ``model``, if there is one
     # Path or dataset row of the image, for a metric that looks; None: ``image``, if there is one.
@@ -45,9 +45,16 @@ class Columns:
 
     def for_rows_like(self, row: tables.Row) -> Columns:
         """Columns with that of the ids: the one named, or else ``id`` if rows have it."""
-        ids = (column for column in row if column.strip().lower() == "id")  # also ID
-        named = self.id or ("id" if "id" in row else next(ids, None))
-        return replace(self, id=None if self.numbered else named)
+        return replace(self, id=self._find_id_column(row))
+
+    def _find_id_column(self, row: tables.Row) -> str | None:
+        if self.numbered:
+            return None
+        if self.id:
+            return self.id
+        if "id" in row:
+            return "id"
+        return next((column for column in row if column.strip().lower() == "id"), None)  # also ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +72,21 @@ class TableItem:
     @property
     def head(self) -> tables.Row:
         """Columns that the scored row repeats; the optional ones only where present."""
-        names = {"model": self.model, "image": self.image, ORIGIN_COLUMN: self.origin}
-        return {
-            "id": self.id,
-            **{key: value for key, value in names.items() if value is not None},
-            **{key: _one_text(text, key) for key, text in self.texts.items()},
-        }
+        head: tables.Row = {"id": self.id}
+        for key, value in (
+            ("model", self.model),
+            ("image", self.image),
+            (ORIGIN_COLUMN, self.origin),
+        ):
+            if value is not None:
+                head[key] = value
+        for key, text in self.texts.items():
+            head[key] = _read_one_text(text, key)
+        return head
 
 
-def _one_text(value: object, name: str) -> str | None:
-    if isinstance(value, str) and name not in PAIR:  # such as a program, which may be a list
+def _read_one_text(value: object, name: str) -> str | None:
+    if isinstance(value, str) and name not in PAIR_TEXTS:  # such as a program, which may be a list
         return value
     text = read_reference(value)
     return text if isinstance(text, str) else None
@@ -98,10 +110,10 @@ def check_rows(
             others = {"id": columns.id, "model": columns.model, "image": columns.image}
             missing = {**columns.texts, **others}
         missing = {flag: column for flag, column in missing.items() if column not in row}
-        for flag, column in missing.items() if at_once else ():
-            check_column(first, name, flag, column)
+        if at_once:
+            check_columns(first, name, missing)
         try:
-            model = _model(row, columns)
+            model = _read_model(row, columns)
             origins.add({"model": model, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)})
             if columns.id is None and "id" in row and not columns.numbered:
                 raise InputError(
@@ -109,25 +121,34 @@ def check_rows(
                     "--number-rows"
                 )
             if columns.id is not None:
-                text = row.get(reference) if reference else None
-                ids.add(_id(row.get(columns.id)), model, text, UNIQUE)
+                text = None
+                if reference:
+                    text = row.get(reference)
+                ids.add(_read_id(row.get(columns.id)), model, text, MAKE_IDS_UNIQUE)
         except InputError as error:
             raise InputError(f"{name}, row {number}: {error}") from None
         yield row
     if not number:
         raise InputError(f"{name} has no rows")
-    for flag, column in missing.items():
-        check_column(first, name, flag, column)
+    check_columns(first, name, missing)
+
+
+def check_columns(
+    present: Mapping[str, object], name: str, columns: Mapping[str, str | None]
+) -> None:
+    """Raise ``InputError`` if one of ``columns``, by flag, is missing."""
+    for flag, column in columns.items():
+        check_column(present, name, flag, column)
 
 
 def check_column(present: Mapping[str, object], name: str, flag: str, column: str | None) -> None:
-    """Raise ``InputError`` if ``column`` is missing; None requires no column."""
+    """Raise ``InputError`` if a column is missing; None requires no column."""
     if column is not None and column not in present:
         names, flag = shorten_list(present), flag.replace("_", "-")
-        raise InputError(
-            f"{name} has no column {shorten(column)}, but {names}: name the right one with --{flag}"
-            + (", or the --delimiter" if len(present) == 1 else "")
-        )
+        remedy = f"name the right one with --{flag}"
+        if len(present) == 1:
+            remedy += ", or the --delimiter"
+        raise InputError(f"{name} has no column {shorten(column)}, but {names}: {remedy}")
 
 
 def read_items(
@@ -140,23 +161,21 @@ def read_items(
         if number == 1:
             columns = columns.for_rows_like(row)
         content = row.get(columns.image or "image")
-        cells = {
-            name: None if column is None else row.get(column)
-            for name, column in columns.texts.items()
-        }
-        if clean is not None:
-            cells = {name: clean(each) for name, each in cells.items()}
+        texts = {}
+        for name, column in columns.texts.items():
+            text = None if column is None else row.get(column)
+            texts[name] = text if clean is None else clean(text)
         yield TableItem(
-            number if columns.id is None else _id(row.get(columns.id)),
-            cells,
-            _model(row, columns),
-            _place(content),
+            number if columns.id is None else _read_id(row.get(columns.id)),
+            texts,
+            _read_model(row, columns),
+            _read_image_place(content),
             content,
             str(row[ORIGIN_COLUMN]) if read_origin(row.get(ORIGIN_COLUMN)) else None,
         )
 
 
-def _id(value: object) -> str | int:
+def _read_id(value: object) -> str | int:
     if is_missing(value) or value == "":
         raise InputError("the id is missing: fill it in, or count rows with --number-rows")
     if isinstance(value, str) and "\0" in value:
@@ -165,44 +184,53 @@ def _id(value: object) -> str | int:
         return value
     if isinstance(value, list | dict):
         raise InputError("the id is not a text or a number")
-    # A data frame makes floats of whole numbers in a column with a gap.
-    return int(value) if isinstance(value, float) and value.is_integer() else str(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # a data frame makes floats of whole numbers in a column with a gap
+    return str(value)
 
 
-def _model(row: tables.Row, columns: Columns) -> str | None:
+def _read_model(row: tables.Row, columns: Columns) -> str | None:
     value = row.get(columns.model or "model")
     if isinstance(value, list | dict):
         raise InputError("the model is not a text: name the right column with --model")
-    return None if is_missing(value) else str(value)
+    if is_missing(value):
+        return None
+    return str(value)
 
 
-def _place(value: object) -> str | int | None:
+def _read_image_place(value: object) -> str | int | None:
     """Path or row of an image, without the pixels that datasets store beside it."""
     if isinstance(value, Mapping):
         value = value.get("path")
-    return value if isinstance(value, str | int) else None
+    if isinstance(value, str | int):
+        return value
+    return None
 
 
-def with_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]:
+def resolve_images(items: Iterable[TableItem], folder: Path) -> Iterator[TableItem]:
     """The items, with the path of each image resolved: as it is, or else relative to ``folder``."""
     for item in items:
-        path = item.content.get("path") if isinstance(item.content, Mapping) else item.content
-        has_bytes = isinstance(item.content, Mapping) and item.content.get("bytes") is not None
+        path, has_bytes = item.content, False
+        if isinstance(item.content, Mapping):
+            path, has_bytes = item.content.get("path"), item.content.get("bytes") is not None
         if not has_bytes and isinstance(path, str) and path and not path_exists(path):
-            item = replace(item, content=image_file(folder, path) or path)
+            item = replace(item, content=find_image(folder, path) or path)
         yield item
 
 
-def image_file(folder: Path, name: str) -> str | None:
+def find_image(folder: Path, name: str) -> str | None:
     """Path of an image in a folder, with or without its ending; None if missing."""
-    paths = (f"{folder / name}{ending}" for ending in IMAGE_ENDINGS)
-    return next((path for path in paths if path_exists(path)), None)
+    for ending in IMAGE_ENDINGS:
+        path = f"{folder / name}{ending}"
+        if path_exists(path):
+            return path
+    return None
 
 
-PATIENCE = 3
-"""Consecutive batches in which the judge failed on every row, after which it counts as gone."""
-UNIQUE = "make ids unique, or count rows with --number-rows"
-REMEDY = "choose another output, or start over with --overwrite"
+MAX_FAILED_BATCHES_IN_A_ROW = 3
+"""After so many batches in which the judge failed on every row it counts as gone."""
+MAKE_IDS_UNIQUE = "make ids unique, or count rows with --number-rows"
+RESTART_REMEDY = "choose another output, or start over with --overwrite"
 
 
 class RowScorer(ABC):
@@ -210,7 +238,7 @@ class RowScorer(ABC):
 
     record = ""  # metric whose scores the rows have, one of ``RECORDS``
     unit = "text"  # noun for a row
-    board: Board  # for ``score_work``: the columns of a summary
+    metric_columns: MetricColumns  # for ``score_work``: the columns of a summary
     optional: Mapping[str, bool] = {}  # column written only with the flag of that name -> flag set
 
     def __init__(self, signature: Callable[[], str], wants_images: bool, *columns: str) -> None:
@@ -230,11 +258,13 @@ class RowScorer(ABC):
     def row(self, item: TableItem, scores: Any, **columns: object) -> tables.Row:
         """The row of one item: its ``head``, the fields of its scores, ``columns``, lists last."""
         fields = {**row_of(self.record, scores), **columns}
-        last = sorted(
+        lists_last = sorted(
             fields, key=lambda name: (isinstance(fields[name], list), name == "signature")
         )
-        head = self.head(item)
-        return {**head, **{name: fields[name] for name in last if name not in head}}
+        row = dict(self.head(item))
+        for name in lists_last:
+            row.setdefault(name, fields[name])
+        return row
 
     def head(self, item: TableItem) -> tables.Row:
         return item.head
@@ -245,9 +275,11 @@ class RowScorer(ABC):
 
     def check(self, row: tables.Row) -> None:
         """Raise ``InputError`` if this is not a row of the metric."""
-        own = fields_of_record(self.record) if self.record else ("failure", "signature")
-        names = [name for name in (*own, *self._columns) if name not in self.optional]
-        if missing := [name for name in names if name not in row]:
+        own: Iterable[str] = ("failure", "signature")
+        if self.record:
+            own = fields_of_record(self.record)
+        needed = [name for name in (*own, *self._columns) if name not in self.optional]
+        if missing := [name for name in needed if name not in row]:
             raise InputError(f"it lacks {', '.join(missing)}")
         if self.record:
             read_scores(self.record, row)
@@ -258,8 +290,11 @@ class RowScorer(ABC):
             raise InputError("its rows cannot be read back")
         read = tables.parse_cells(self.record, row)
         for name in self._columns:  # numbers beside the record's
-            if isinstance(cell := read.get(name), str):
-                read[name] = tables.cell_number(cell) if cell else None
+            cell = read.get(name)
+            if cell == "":
+                read[name] = None
+            elif isinstance(cell, str):
+                read[name] = tables.parse_number(cell)
         return read
 
 
@@ -280,7 +315,7 @@ class TableSettings:
     images: Path | None = None  # folder of relative image paths and names; None: the table's
 
 
-def go_through(
+def score_rows(
     scorer: RowScorer,
     source: str,
     output: str,
@@ -288,13 +323,13 @@ def go_through(
     count: Callable[[tables.Row], None],
 ) -> None:
     """Score every row of a table into a file; a killed run resumes where it stopped."""
-    format = tables.format_of(output, settings.delimiter)  # semicolons in, semicolons out
+    format = tables.find_format(output, settings.delimiter)  # semicolons in, semicolons out
     tables.check_apart(source, output)
     with (
         open_items(source, settings, images=scorer.wants_images) as (items, total),
-        tables.sink(output, format, settings.overwrite, scorer.reread) as out,
+        tables.open_sink(output, format, settings.overwrite, scorer.reread) as out,
     ):
-        fill(out, scorer, items, output, settings, count, total)
+        add_missing_rows(out, scorer, items, output, settings, count, total)
 
 
 @contextmanager
@@ -307,14 +342,15 @@ def open_items(
         columns = replace(columns, image=columns.image or "image")
     total = None
     name = tables.display_name(source)
-    if source != tables.STANDARD:
+    if source != tables.STANDARD_STREAM:
         # Read the file twice: report a fault in its last row before spending hours on the others.
         with _joined_rows(source, settings) as rows:
             total = sum(1 for _ in check_rows(rows, name, columns, at_once=False))
     with _joined_rows(source, settings) as rows:
-        checked = rows if total is not None else check_rows(rows, name, columns)
+        if total is None:
+            rows = check_rows(rows, name, columns)
         folder = settings.images or Path(source).parent
-        yield with_images(read_items(checked, columns, settings.clean), folder), total
+        yield resolve_images(read_items(rows, columns, settings.clean), folder), total
 
 
 @contextmanager
@@ -328,7 +364,7 @@ def _joined_rows(source: str, settings: TableSettings) -> Iterator[Iterator[tabl
             yield settings.references.join(rows, tables.display_name(source))
 
 
-def fill(
+def add_missing_rows(
     out: tables.Journal | tables.Stream,
     scorer: RowScorer,
     items: Iterator[TableItem],
@@ -348,7 +384,7 @@ def fill(
         if done and not settings.quiet:
             text = f"{done:,} of {total or '?'} {scorer.unit}s were scored before"
             bar.write(text, file=sys.stderr)
-        for batch in batches(scorer, items, settings.batch):
+        for batch in score_batches(scorer, items, settings.batch):
             out.append(batch)
             for row in batch:
                 count(row)
@@ -371,32 +407,35 @@ def check_earlier(
             raise InputError(
                 f"row {place} of {name!r} is not a row of scores ({error}): choose another output"
             ) from None
-        if row["signature"].replace(SEVERAL, "") != scorer.signature:
+        earlier = row["signature"]
+        if earlier.replace(SEVERAL, "") != scorer.signature:
             raise InputError(
-                f"{name!r} was scored as {row['signature']}, not as {scorer.signature}: {REMEDY}"
+                f"{name!r} was scored as {earlier}, not as {scorer.signature}: {RESTART_REMEDY}"
             )
         for flag, is_on in scorer.optional.items():
             if (flag in row) != is_on:
-                raise InputError(
-                    f"{name!r} was written {'without' if is_on else 'with'} --{flag}: {REMEDY}"
-                )
+                how = "without" if is_on else "with"
+                raise InputError(f"{name!r} was written {how} --{flag}: {RESTART_REMEDY}")
         item = next(items, None)
-        head = {"model": None, "image": None, **item.head} if item else {}
-        if not head or any(differs(row.get(key), value) for key, value in head.items()):
+        if item is None or not _row_matches(row, item):
             raise InputError(
                 f"row {place} of {name!r} does not match row {place} of the input, which must "
-                f"have changed: {REMEDY}"
+                f"have changed: {RESTART_REMEDY}"
             )
         yield row
 
 
-def differs(cell: object, value: object) -> bool:
-    """Return True if a row has another value; in CSV, numbers are texts and None is empty."""
-    texts = ["" if each is None else str(each) for each in (cell, value)]
-    return texts[0] != texts[1]
+def _row_matches(row: tables.Row, item: TableItem) -> bool:
+    head = {"model": None, "image": None, **item.head}
+    return all(_as_cell(row.get(key)) == _as_cell(value) for key, value in head.items())
 
 
-def batches(
+def _as_cell(value: object) -> str:
+    """The value as in CSV, where numbers are texts and None is empty."""
+    return "" if value is None else str(value)
+
+
+def score_batches(
     scorer: RowScorer, items: Iterator[TableItem], batch: int
 ) -> Iterator[list[tables.Row]]:
     # Hold back a batch in which the judge failed on every row until it works again: once written,
@@ -414,9 +453,9 @@ def batches(
             failures, works = 0, True
         elif reasons:
             failures += 1
-        if failures == PATIENCE:
+        if failures == MAX_FAILED_BATCHES_IN_A_ROW:
             raise JudgeError(
-                f"it failed on every {scorer.unit} of {PATIENCE} consecutive batches "
+                f"it failed on every {scorer.unit} of {failures} consecutive batches "
                 f"({reasons[0]}); their rows are not kept. If the {scorer.unit}s are at fault, "
                 "get past them with a larger --batch"
             )
@@ -453,7 +492,7 @@ def wants_images(metric: object) -> bool:
     return bool(getattr(metric, "wants_images", False))
 
 
-CLEANED = "|texts:cleaned"
+CLEANED_SUFFIX = "|texts:cleaned"
 """Part of the signature of a row whose texts were read without markup, as a reward reads them."""
 
 
@@ -466,7 +505,7 @@ class PoshRows(RowScorer):
 
     record = "posh"
     unit = "pair"
-    board = POSH
+    metric_columns: MetricColumns = POSH_COLUMNS
 
     def __init__(
         self,
@@ -476,7 +515,7 @@ class PoshRows(RowScorer):
         cleaned: bool = False,
         check: Callable[[], None] | None = None,
     ) -> None:
-        self._reading = reading = CLEANED if cleaned else ""
+        self._reading = reading = CLEANED_SUFFIX if cleaned else ""
         # Not of ``self``: in a circle of references, a store would stay open until it is collected.
         super().__init__(lambda: metric.signature + reading, wants_images(metric))
         self.metric = metric
@@ -487,7 +526,7 @@ class PoshRows(RowScorer):
         if self.check_metric is not None:
             self.check_metric()
             self.check_metric = None
-        columns = [column(items, name) for name in ("generation", "reference")]
+        columns = [list_texts(items, "generation"), list_texts(items, "reference")]
         if self.wants_images:
             columns.append([item.content for item in items])
         rows = list(map(self.row, items, self.metric.score(*columns)))
@@ -510,8 +549,8 @@ def score_table(
     *,
     elements: bool = False,
     check: Callable[[], None] | None = None,
-) -> Tally:
-    """Score every pair of a table into a file, as ``go_through``; return totals over its rows.
+) -> ScoreTotals:
+    """Score every pair of a table into a file, as ``score_rows``; return totals over its rows.
 
     ``check`` is called once the table is known to be readable; it raises if the metric is unfit.
     """
@@ -520,12 +559,12 @@ def score_table(
     return score_work(work, source, output, how)
 
 
-def score_work(work: RowScorer, source: str, output: str, how: TableSettings) -> Tally:
-    """Score a table into a file, as ``go_through``; return totals over the output's rows."""
-    tally = Tally(work.board)
-    go_through(work, source, output, how, tally.add)
-    return tally
+def score_work(work: RowScorer, source: str, output: str, how: TableSettings) -> ScoreTotals:
+    """Score a table into a file, as ``score_rows``; return totals over the output's rows."""
+    totals = ScoreTotals(work.metric_columns)
+    score_rows(work, source, output, how, totals.add)
+    return totals
 
 
-def column(items: Sequence[TableItem], name: str) -> list[Any]:
+def list_texts(items: Sequence[TableItem], name: str) -> list[Any]:
     return [item.texts[name] for item in items]

@@ -22,7 +22,7 @@ class ItemIds:
             InputError: an earlier row has the id and the model, or with the id another reference.
         """
         own = self._by_model.setdefault(str(model or ""), set())
-        if (name := _digest(id)) in own:
+        if (name := _hash_texts(id)) in own:
             twice = "occurs twice"
             if model:
                 twice += f" for the model {shorten(model)}"
@@ -52,8 +52,8 @@ class ItemIds:
         """Raise InputError if an earlier row has this id and another reference."""
         if not reference:
             return
-        now = _digest(reference)
-        if self._references.setdefault(_digest(id), now) != now:
+        now = _hash_texts(reference)
+        if self._references.setdefault(_hash_texts(id), now) != now:
             raise InputError(
                 f"the id {shorten(str(id))} has {shorten(reference)} as its reference, and "
                 "another one "
@@ -62,7 +62,6 @@ class ItemIds:
             )
 
 
-def _digest(*values: object) -> bytes:
-    return blake2b(
-        repr(tuple(map(str, values))).encode("utf-8", "replace"), digest_size=16
-    ).digest()
+def _hash_texts(*values: object) -> bytes:
+    text = repr(tuple(map(str, values)))
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()

@@ -17,11 +17,11 @@ from posh_reward.text_values import content_text
 from posh_reward.types import Failure, is_missing
 
 Row = dict[str, Any]  # a row of any table, by column
-TEXT = "text of the layout"
+ONLY_TEXT = "text of the layout"
 """Place of a layout's only text, until a command says what it is to it."""
-WRITERS = ("assistant", "gpt", "model")
+DESCRIPTION_WRITERS = ("assistant", "gpt", "model")
 """Writers of the descriptions in a conversation."""
-KNOWN = frozenset(("id", "image_id", "caption", "generation", "reference"))
+ROW_COLUMNS = frozenset(("id", "image_id", "caption", "generation", "reference"))
 """Columns by which an object is one of rows or columns, not of texts by id."""
 
 
@@ -30,7 +30,7 @@ class RowLayout(NamedTuple):
 
     name: str
     fits: Callable[[Row], bool]
-    columns: Callable[[Row], Row]  # our columns of a row; ``TEXT`` for its only text
+    columns: Callable[[Row], Row]  # our columns of a row; ``ONLY_TEXT`` for its only text
     replaces: bool = False  # True if our columns go before the row's own of the same name
 
 
@@ -48,7 +48,9 @@ def add_known_columns(rows: Iterable[Row], text: str) -> Iterator[Row]:
     first = next(rows, None)
     if first is None:
         return
-    layout = next((each for each in ROW_LAYOUTS if text not in first and each.fits(first)), None)
+    layout = None
+    if text not in first:
+        layout = next((each for each in ROW_LAYOUTS if each.fits(first)), None)
     if layout is None:
         yield from chain([first], rows)
         return
@@ -60,54 +62,59 @@ def add_known_columns(rows: Iterable[Row], text: str) -> Iterator[Row]:
                 f"row {number} is not one of {layout.name}, as the first is: it has "
                 f"{shorten_list(row)}"
             ) from None
-        if TEXT in ours:
-            ours = {text: ours.pop(TEXT), **ours}  # a column of that name goes before it
+        if ONLY_TEXT in ours:
+            ours = {text: ours.pop(ONLY_TEXT), **ours}  # a column of that name goes before it
         yield {**row, **ours} if layout.replaces else {**ours, **row}
 
 
-def _turns(row: Row) -> list[Any]:
+def _find_turns(row: Row) -> list[Any]:
     turns = row.get("conversations", row.get("messages"))
-    return turns if isinstance(turns, list) and turns and isinstance(turns[0], Mapping) else []
+    if isinstance(turns, list) and turns and isinstance(turns[0], Mapping):
+        return turns
+    return []
 
 
-def _conversation(row: Row) -> Row:
-    written = [
-        turn["value"] if "value" in turn else turn["content"]
-        for turn in _turns(row)
-        if turn.get("from", turn.get("role")) in WRITERS
-    ]
-    texts = [content_text(each) or each for each in written]
-    several = Failure("text", f"has {len(texts)} turns of the assistant: keep its description")
-    columns: Row = {TEXT: several if len(texts) > 1 else next(iter(texts), None)}
+def _read_conversation(row: Row) -> Row:
+    texts = []
+    for turn in _find_turns(row):
+        if turn.get("from", turn.get("role")) in DESCRIPTION_WRITERS:
+            content = turn["value"] if "value" in turn else turn["content"]
+            texts.append(content_text(content) or content)
+    text = next(iter(texts), None)
+    if len(texts) > 1:
+        text = Failure("text", f"has {len(texts)} turns of the assistant: keep its description")
+    columns: Row = {ONLY_TEXT: text}
     if isinstance(images := row.get("images"), list) and len(images) == 1:
         columns["image"] = images[0]
     return columns
 
 
-def _harness_sample(row: Row) -> Row:
-    said = row["filtered_resps"] if "filtered_resps" in row else row["resps"]
-    return {"id": row["doc_id"], "generation": said, "reference": row.get("target")}
+def _read_harness_sample(row: Row) -> Row:
+    responses = "filtered_resps" if "filtered_resps" in row else "resps"
+    return {"id": row["doc_id"], "generation": row[responses], "reference": row.get("target")}
 
 
-def _vlmevalkit(row: Row) -> Row:
-    answer = {"reference": row["answer"]} if "answer" in row else {}
-    return {"id": row["index"], "generation": row["prediction"], **answer}
+def _read_vlmevalkit(row: Row) -> Row:
+    columns = {"id": row["index"], "generation": row["prediction"]}
+    if "answer" in row:
+        columns["reference"] = row["answer"]
+    return columns
 
 
 ROW_LAYOUTS = (
-    RowLayout("conversations", lambda row: bool(_turns(row)), _conversation),
+    RowLayout("conversations", lambda row: bool(_find_turns(row)), _read_conversation),
     RowLayout(
         "samples of lm-eval and lmms-eval",
         lambda row: "doc_id" in row and ("filtered_resps" in row or "resps" in row),
-        _harness_sample,
+        _read_harness_sample,
     ),
     RowLayout(
-        "VLMEvalKit's predictions", lambda row: {"index", "prediction"} <= {*row}, _vlmevalkit
+        "VLMEvalKit's predictions", lambda row: {"index", "prediction"} <= {*row}, _read_vlmevalkit
     ),
     RowLayout(
         "COCO's results",
         lambda row: {"image_id", "caption"} <= {*row},
-        lambda row: {"id": row["image_id"], TEXT: row["caption"]},
+        lambda row: {"id": row["image_id"], ONLY_TEXT: row["caption"]},
         replaces=True,  # a caption's own id names no image
     ),
 )
@@ -128,16 +135,19 @@ def read_document(document: object, name: str, text: str) -> Iterator[Row]:
         for number, row in enumerate(document, start=1):
             if not isinstance(row, dict):
                 raise InputError(f"{name}, item {number}: not a JSON object, but {shorten(row)}")
-        yield from _label_studio(document, name, text) if _are_tasks(document) else document
+        if _are_tasks(document):
+            yield from _read_label_studio(document, name, text)
+        else:
+            yield from document
     elif not isinstance(document, dict):
         raise InputError(f"{name} is not a list of JSON objects, but {shorten(document)}")
     elif _are_objects(document.get("annotations")):
-        yield from _coco_annotations(document, name)
+        yield from _read_coco_annotations(document, name)
     elif _are_objects(document.get("images")):
-        yield from _karpathy(document, name)
-    elif rows := _data_frame(document, KNOWN | {text}):
+        yield from _read_karpathy(document, name)
+    elif rows := _read_data_frame(document, ROW_COLUMNS | {text}):
         yield from rows
-    elif (KNOWN | {text}) & document.keys():
+    elif (ROW_COLUMNS | {text}) & document.keys():
         yield document
     elif document and all(map(_is_caption, document.values())):
         yield from ({"id": key, text: value} for key, value in document.items())
@@ -149,23 +159,26 @@ def read_document(document: object, name: str, text: str) -> Iterator[Row]:
 
 
 def _are_tasks(document: list[Row]) -> bool:
-    return bool(document) and all(
-        isinstance(row.get("data"), dict) and isinstance(row.get("annotations"), list)
-        for row in document
-    )
+    return bool(document) and all(map(_is_task, document))
 
 
-def _label_studio(tasks: list[Row], name: str, text: str) -> Iterator[Row]:
+def _is_task(row: Row) -> bool:
+    return isinstance(row.get("data"), dict) and isinstance(row.get("annotations"), list)
+
+
+def _read_label_studio(tasks: list[Row], name: str, text: str) -> Iterator[Row]:
     """Rows of Label Studio's tasks: their data, and a column for each text area of any task."""
     written = []
     for number, task in enumerate(tasks, start=1):
         try:
-            written.append(_areas(task))
+            written.append(_read_text_areas(task))
         except (AttributeError, KeyError, TypeError):
             raise InputError(f"{name}, task {number}: not as Label Studio exports it") from None
-    areas = list(dict.fromkeys(area for each in written for area in each))
+    areas = list(dict.fromkeys(chain.from_iterable(written)))
     is_data = any(text in task["data"] for task in tasks)
-    only = areas[0] if len(areas) == 1 and text not in areas else None
+    only = None
+    if len(areas) == 1 and text not in areas:
+        [only] = areas
     if only and is_data and text == "reference":
         raise InputError(
             f"{name} has texts in the area {only!r} and in its data's {text!r}: name the area "
@@ -174,14 +187,18 @@ def _label_studio(tasks: list[Row], name: str, text: str) -> Iterator[Row]:
     for task, own in zip(tasks, written, strict=True):
         # The task's number is Label Studio's own; an id in the data is the user's.
         row = {"id": task.get("id"), **task["data"], **dict.fromkeys(areas), **own}
-        yield {**row, text: own.get(only)} if only and not is_data else row
+        if only and not is_data:
+            row[text] = own.get(only)
+        yield row
 
 
-def _areas(task: Row) -> dict[str, list[object]]:
+def _read_text_areas(task: Row) -> dict[str, list[object]]:
     """Texts of each text area, by all annotators."""
     areas: dict[str, list[object]] = {}
     for annotation in task["annotations"]:
-        for result in [] if annotation.get("was_cancelled") else annotation["result"]:
+        if annotation.get("was_cancelled"):
+            continue
+        for result in annotation["result"]:
             if result.get("type") == "textarea":
                 text = result["value"]["text"]
                 own = areas.setdefault(result["from_name"], [])
@@ -193,7 +210,7 @@ def _are_objects(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
 
 
-def _coco_annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
+def _read_coco_annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
     captions: dict[Any, list[Any]] = {}
     for annotation in document["annotations"]:
         if "caption" not in annotation or "image_id" not in annotation:
@@ -202,13 +219,15 @@ def _coco_annotations(document: Mapping[str, Any], name: str) -> Iterator[Row]:
                 "COCO's file of captions"
             )
         captions.setdefault(annotation["image_id"], []).append(annotation["caption"])
-    images: Any = document.get("images") if _are_objects(document.get("images")) else []
-    files = {image.get("id"): image.get("file_name") for image in images}
+    images: Any = document.get("images")
+    files = {}
+    if _are_objects(images):
+        files = {image.get("id"): image.get("file_name") for image in images}
     for id, texts in captions.items():
         yield {"id": id, "image": files.get(id), "reference": texts}
 
 
-def _karpathy(document: Mapping[str, Any], name: str) -> Iterator[Row]:
+def _read_karpathy(document: Mapping[str, Any], name: str) -> Iterator[Row]:
     for place, image in enumerate(document["images"]):
         sentences = image.get("sentences")
         if not _are_objects(sentences) or any("raw" not in each for each in sentences):
@@ -219,7 +238,7 @@ def _karpathy(document: Mapping[str, Any], name: str) -> Iterator[Row]:
         yield {"id": id, **shown, "reference": texts}
 
 
-def _data_frame(document: Mapping[str, Any], known: Set[str]) -> list[Row]:
+def _read_data_frame(document: Mapping[str, Any], known: Set[str]) -> list[Row]:
     """Rows of a data frame as pandas writes it, by columns or by rows; none if it is no such.
 
     ``{"id": {"0": 7}, "caption": {"0": "..."}}``, ``{"0": {"id": 7, "caption": "..."}}`` or
@@ -236,19 +255,21 @@ def _data_frame(document: Mapping[str, Any], known: Set[str]) -> list[Row]:
         return []
     labels = list(parts[0])
     if known & document.keys() and all(cells.keys() == parts[0].keys() for cells in parts):
-        rows = [{name: cells[label] for name, cells in document.items()} for label in labels]
+        rows = []
+        for label in labels:
+            rows.append({name: cells[label] for name, cells in document.items()})
     elif all(known & cells.keys() for cells in parts):
         labels, rows = list(document), parts
     else:
         return []
-    if labels == [str(place) for place in range(len(labels))]:
+    if labels == list(map(str, range(len(labels)))):
         return rows
     return [{"id": label, **row} for label, row in zip(labels, rows, strict=True)]
 
 
 def _is_caption(value: object) -> bool:
     if isinstance(value, list):
-        return all(_is_caption(each) for each in value)
+        return all(map(_is_caption, value))
     if isinstance(value, dict):
         return isinstance(value.get("caption"), str)
     return isinstance(value, str) or is_missing(value)

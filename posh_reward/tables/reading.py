@@ -23,31 +23,34 @@ from typing import IO, Any, cast
 from posh_reward.errors import InputError, MissingDependencyError, install_command
 from posh_reward.tables.layouts import add_known_columns, read_document
 from posh_reward.tables.tables import (
-    ENDINGS,
+    FORMAT_BY_ENDING,
     FORMATS,
     MAX_CELL_CHARACTERS,
-    STANDARD,
+    STANDARD_STREAM,
     Format,
     Row,
-    bare,
+    check_delimiter,
     check_distinct,
-    checked_delimiter,
     display_name,
-    each_once,
     is_missing_cell,
+    make_object,
     open_source,
     read_jsonl,
     read_table,
+    unescape_cell,
 )
 from posh_reward.text_values import MISSING_TEXT, read_texts
 from posh_reward.types import Failure, is_missing
 
-UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
+UTF_16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 MAX_WORKBOOK_BYTES = 1_000_000_000  # unpacked: the library reads a workbook whole
-ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of workbooks
-UNREAD = {b"\x1f\x8b": "is compressed: unpack it", b"\x93NUMPY": "is an array: write a table of it"}
+ZIP_MAGIC, OLD_EXCEL_MAGIC = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of workbooks
+REMEDIES_BY_MAGIC = {
+    b"\x1f\x8b": "is compressed: unpack it",
+    b"\x93NUMPY": "is an array: write a table of it",
+}
 """First bytes of other files -> what to do."""
-LIST_OR_OBJECT = re.compile(rb"\s*(?:\{|\[\s*[\]{\[\"\d])")
+JSON_START = re.compile(rb"\s*(?:\{|\[\s*[\]{\[\"\d])")
 PEEKED_BYTES = 4096
 
 
@@ -72,7 +75,7 @@ def open_rows(
     """
     with open_source(name) as file:
         rows = read_source(file, name, format_name, delimiter, text)
-        yield _whole_cells(rows, display_name(name))
+        yield _check_cell_sizes(rows, display_name(name))
 
 
 @contextmanager
@@ -92,7 +95,7 @@ def open_tables(
         models = name_models(names)
         for name in names:
             with open_rows(name, format_name, delimiter, text) as table:
-                yield from with_model(table, model, models[name])
+                yield from add_model(table, model, models[name])
 
     yield rows()
 
@@ -107,11 +110,12 @@ def name_models(names: Sequence[str]) -> dict[str, str | None]:
     return {name: str(Path(name).with_suffix("")) for name in names}
 
 
-def with_model(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:
+def add_model(rows: Iterable[Row], column: str, model: str | None) -> Iterator[Row]:
     """Pass on rows, with this model where they name none."""
     for row in rows:
-        unnamed = model is not None and is_missing(row.get(column))
-        yield {**row, column: model} if unnamed else row
+        if model is not None and is_missing(row.get(column)):
+            row = {**row, column: model}
+        yield row
 
 
 def read_source(
@@ -120,28 +124,28 @@ def read_source(
     """Rows of an open binary file, with the columns of its layout."""
     shown = display_name(name)
     file = source if hasattr(source, "peek") else BufferedReader(cast(Any, source))
-    ending = ENDINGS.get(Path(name).suffix.lower())
+    ending = FORMAT_BY_ENDING.get(Path(name).suffix.lower())
     try:
         start = file.peek(PEEKED_BYTES)
-        for magic, remedy in UNREAD.items():
+        for magic, remedy in REMEDIES_BY_MAGIC.items():
             if start.startswith(magic):
                 raise InputError(f"{shown} {remedy}")
-        if format_name is None and start.startswith((ZIP, OLD_EXCEL)):
+        if format_name is None and start.startswith((ZIP_MAGIC, OLD_EXCEL_MAGIC)):
             rows = _read_workbook(file, shown)
-        elif (kind := format_name or _kind_of(start, name, ending)) in ("json", "jsonl"):
+        elif (kind := format_name or _find_format_name(start, name, ending)) in ("json", "jsonl"):
             if delimiter is not None:
                 raise InputError(f"{shown} is JSON, which has no delimiter")
             # From a pipe, a row is passed on before the next one comes.
-            lines = kind == "jsonl" or name == STANDARD
+            lines = kind == "jsonl" or name == STANDARD_STREAM
             rows = _read_json(file, shown, text, lines=lines)
         else:
-            rows = read_table(file, shown, _format(kind, shown, delimiter))
-        yield from _located(add_known_columns(rows, text), shown)
+            rows = read_table(file, shown, _make_format(kind, shown, delimiter))
+        yield from _name_file_in_errors(add_known_columns(rows, text), shown)
     except OSError as error:
         raise InputError(f"cannot read {shown}: {error}") from None
 
 
-def texts_in_row(row: Row, column: str, where: str) -> list[str]:
+def read_row_texts(row: Row, column: str, where: str) -> list[str]:
     """Read a row's texts, but for blank ones; none if they are missing.
 
     Raises:
@@ -155,29 +159,32 @@ def texts_in_row(row: Row, column: str, where: str) -> list[str]:
     return [text for text in texts if text.strip()]
 
 
-def _kind_of(start: bytes, name: str, ending: str | None) -> str:
+def _find_format_name(start: bytes, name: str, ending: str | None) -> str:
     if start.startswith(b"PAR1"):
         return "parquet"
     if ending in ("jsonl", "parquet"):
         return ending
-    text = start.decode("utf-16", "replace").encode() if start.startswith(UTF_16) else start
-    if LIST_OR_OBJECT.match(text.removeprefix(BOM_UTF8)):
+    if start.startswith(UTF_16_MARKS):
+        start = start.decode("utf-16", "replace").encode()
+    if JSON_START.match(start.removeprefix(BOM_UTF8)):
         return "json"
     if Path(name).suffix.lower() == ".json":
         return "json"
-    return ending or ("jsonl" if name == STANDARD else "csv")
+    if ending is not None:
+        return ending
+    return "jsonl" if name == STANDARD_STREAM else "csv"
 
 
-def _format(kind: str, shown: str, delimiter: str | None) -> Format:
+def _make_format(kind: str, shown: str, delimiter: str | None) -> Format:
     format = FORMATS[kind]
     if delimiter is None:
         return format
     if format.kind != "csv":
         raise InputError(f"{shown} is {kind}, which has no delimiter")
-    return replace(format, delimiter=checked_delimiter(delimiter))
+    return replace(format, delimiter=check_delimiter(delimiter))
 
 
-def _located(rows: Iterator[Row], shown: str) -> Iterator[Row]:
+def _name_file_in_errors(rows: Iterator[Row], shown: str) -> Iterator[Row]:
     """Pass on rows; name the file in an error that names only a row."""
     try:
         yield from rows
@@ -187,7 +194,7 @@ def _located(rows: Iterator[Row], shown: str) -> Iterator[Row]:
         raise InputError(f"{shown}: {error}") from None
 
 
-def _whole_cells(rows: Iterator[Row], shown: str) -> Iterator[Row]:
+def _check_cell_sizes(rows: Iterator[Row], shown: str) -> Iterator[Row]:
     for number, row in enumerate(rows, start=1):
         for column, cell in row.items():
             if isinstance(cell, str) and len(cell) > MAX_CELL_CHARACTERS:
@@ -203,7 +210,7 @@ def _read_json(source: IO[bytes], shown: str, text: str, *, lines: bool) -> Iter
 
     ``lines`` is what the file's name says, and counts where a single line could be either.
     """
-    if cast(BufferedReader, source).peek(2).startswith(UTF_16):
+    if cast(BufferedReader, source).peek(2).startswith(UTF_16_MARKS):
         source = BufferedReader(cast(Any, BytesIO(source.read().decode("utf-16").encode())))
     blank = 0
     first = source.readline()
@@ -222,7 +229,7 @@ def _read_json(source: IO[bytes], shown: str, text: str, *, lines: bool) -> Iter
         return
     whole = b"".join(seen) + source.read()
     try:
-        document = json.loads(whole.decode("utf-8-sig"), object_pairs_hook=each_once)
+        document = json.loads(whole.decode("utf-8-sig"), object_pairs_hook=make_object)
     except (ValueError, RecursionError) as error:
         if lines or _is_object(seen[-1]):
             yield from read_jsonl(BytesIO(b"\n" * blank + whole), shown)
@@ -261,11 +268,11 @@ def _read_workbook(source: IO[bytes], shown: str) -> Iterator[Row]:
             f"{shown} has the sheets {', '.join(map(repr, filled))}: keep one, or save it as CSV"
         )
     for sheet in filled.values():
-        columns = [bare(str(cell)) for cell in sheet[0]]
+        columns = [unescape_cell(str(cell)) for cell in sheet[0]]
         check_distinct(columns, shown)
         for cells in sheet[1:]:
             if any(cell != "" for cell in cells):
-                yield dict(zip(columns, map(_workbook_cell, cells), strict=False))
+                yield dict(zip(columns, map(_clean_workbook_cell, cells), strict=False))
 
 
 def _check_unpacked(content: BytesIO, shown: str) -> None:
@@ -278,8 +285,9 @@ def _check_unpacked(content: BytesIO, shown: str) -> None:
         raise InputError(f"{shown} unpacks to {unpacked:,} bytes: save it as CSV")
 
 
-def _workbook_cell(cell: object) -> object:
+def _clean_workbook_cell(cell: object) -> object:
     if isinstance(cell, str):
-        return None if is_missing_cell(cell) else bare(cell)
-    # A workbook has one kind of number; an id is a whole one.
-    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+        return None if is_missing_cell(cell) else unescape_cell(cell)
+    if isinstance(cell, float) and cell.is_integer():
+        return int(cell)  # a workbook has one kind of number; an id is a whole one
+    return cell

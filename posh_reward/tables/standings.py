@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf, isnan, nan
 from statistics import fmean
 from textwrap import fill
@@ -16,26 +17,34 @@ from posh_reward.markup import find_markup
 from posh_reward.metrics.records import reason_of
 from posh_reward.models.model import explain_doubtful_replies
 from posh_reward.provenance import Origins
-from posh_reward.tables.statistics import FEWEST, Interval, bootstrap_mean, paired_difference
-from posh_reward.tables.tables import EXPLANATION, NAMES, Row
-from posh_reward.tables.text_tables import align
+from posh_reward.tables.statistics import (
+    MIN_VALUES_FOR_SIGN,
+    Interval,
+    bootstrap_mean,
+    paired_difference,
+)
+from posh_reward.tables.tables import SCORE_NAMES, SCORES_EXPLANATION, Row
+from posh_reward.tables.text_tables import align_columns
 from posh_reward.text_values import is_placeholder
 from posh_reward.types import score_in_means
 
 MAX_LISTED_IDS = 10  # that a summary names for each reason; a line of a terminal has room for them
-SIDES = ("generation", "reference")
+SCORED_TEXTS = ("generation", "reference")
 NOT_ENGLISH = "the {side} does not read like English, the only supported language"
 NOTHING_ASKED = "the reference names nothing to look for, so recall is 1 for any generation"
 NOTHING_WRITTEN = "the generation is empty, so nothing in it is wrong (precision is 1)"
 NOTHING_SAID = "the generation names nothing that could be wrong, so its precision is 1"
-PLACEHOLDER = "the {side} is a placeholder, such as None or -"
-MARKUP = "the {side} has markup or invisible characters, which count as words (see score --clean)"
+IS_PLACEHOLDER = "the {side} is a placeholder, such as None or -"
+HAS_MARKUP = (
+    "the {side} has markup or invisible characters, which count as words (see score --clean)"
+)
 NO_GRADES = "most replies of the judge were more likely something else than a grade"
-REASONS = 5  # reasons that a summary lists
+MAX_LISTED_REASONS = 5  # in a summary
+EXPLANATION_WIDTH_CHARACTERS = 90  # line length of explanations
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class MetricColumns:
     """A metric's columns of scores, and their meaning."""
 
     names: tuple[str, ...]  # columns of scores, higher is better; all set if the leading one is
@@ -46,7 +55,7 @@ class Board:
     doubts: Callable[[Mapping[str, Any]], Iterable[str]] = lambda row: ()
 
 
-def _doubts(row: Mapping[str, Any]) -> Iterator[str]:
+def _find_doubts(row: Mapping[str, Any]) -> Iterator[str]:
     """Reasons why POSH's scores of a row mean little: no failure, but a score that misleads."""
     if explain_doubtful_replies(row.get("doubtful_share") or 0) is not None:
         yield NO_GRADES
@@ -57,37 +66,45 @@ def _doubts(row: Mapping[str, Any]) -> Iterator[str]:
         yield NOTHING_WRITTEN
     elif row.get("generation_elements") == 0:
         yield NOTHING_SAID
-    for side in SIDES:
+    for side in SCORED_TEXTS:
         text = (row.get(side) or "").strip()
         if is_placeholder(text):
-            yield PLACEHOLDER.format(side=side)
+            yield IS_PLACEHOLDER.format(side=side)
         elif not is_english(text):
             yield NOT_ENGLISH.format(side=side)
         if find_markup(text):
-            yield MARKUP.format(side=side)
+            yield HAS_MARKUP.format(side=side)
 
 
-def counted(row: Mapping[str, Any], axis: str) -> float | None:
+def read_averaged_score(row: Mapping[str, Any], axis: str) -> float | None:
     """Return a row's score as it counts in means (``score_in_means``)."""
     return score_in_means(row.get, axis)
 
 
-POSH = Board(NAMES, "f1", EXPLANATION, "pair", _doubts)
+POSH_COLUMNS = MetricColumns(SCORE_NAMES, "f1", SCORES_EXPLANATION, "pair", _find_doubts)
 
 
 @dataclass(slots=True)
-class Totals:
+class ModelTotals:
     """Scores of one model's rows."""
 
     rows: int = 0
     words: int = 0
     lengths: array[int] = field(default_factory=lambda: array("l"))  # words of each scored text
-    # By name, one for each scored text; NaN for one that means leave out (``counted``).
+    # By name, one for each scored text; NaN for one that means leave out (``read_averaged_score``).
     scores: dict[str, array[float]] = field(default_factory=dict)
 
     def values(self, axis: str) -> list[float]:
         """Scores that count in the mean."""
         return [value for value in self.scores[axis] if not isnan(value)]
+
+    def format_means(self) -> str:
+        means = []
+        for name in self.scores:
+            values = self.values(name)
+            mean = f"{fmean(values):.3f}" if values else "none"
+            means.append(f"{name} {mean}")
+        return ", ".join(means)
 
 
 @dataclass(slots=True)
@@ -103,25 +120,29 @@ class ReasonCount:
             self.ids.append(id)
 
     def __str__(self) -> str:
-        ids = ", ".join(map(repr, self.ids))
-        more = ", ..." if self.count > len(self.ids) else ""
-        return f"{self.count:,} ({'id' if self.count == 1 else 'ids'} {ids}{more})"
+        noun = "id" if self.count == 1 else "ids"
+        listed = ", ".join(map(repr, self.ids))
+        if self.count > len(self.ids):
+            listed += ", ..."
+        return f"{self.count:,} ({noun} {listed})"
 
 
 def reason_lines(failures: Mapping[str, ReasonCount], lack: str = "no score") -> list[str]:
     """A summary's lines about rows without a result, the most frequent reason first."""
     reasons = sorted(failures.items(), key=lambda each: -each[1].count)
-    lines = [f"{lack} for {rows}: {reason}" for reason, rows in reasons[:REASONS]]
-    others = len(reasons) - REASONS
-    return [*lines, f"and {others} other reasons"] if others > 0 else lines
+    lines = [f"{lack} for {rows}: {reason}" for reason, rows in reasons[:MAX_LISTED_REASONS]]
+    others = len(reasons) - MAX_LISTED_REASONS
+    if others > 0:
+        lines.append(f"and {others} other reasons")
+    return lines
 
 
 @dataclass(slots=True)
-class Tally:
+class ScoreTotals:
     """Running totals over scored rows, for a summary."""
 
-    board: Board = POSH
-    models: dict[str, Totals] = field(default_factory=dict)  # by model; "" where none is named
+    metric_columns: MetricColumns = POSH_COLUMNS
+    models: dict[str, ModelTotals] = field(default_factory=dict)  # by model; "" where none is named
     failures: dict[str, ReasonCount] = field(default_factory=dict)  # by reason
     doubts: dict[str, ReasonCount] = field(default_factory=dict)  # by reason
     origins: Origins = field(default_factory=Origins)
@@ -134,62 +155,71 @@ class Tally:
         self.origins.add(row)
         name = row.get("model") or ""
         if name not in self.models:
-            self.models[name] = Totals(scores={each: array("d") for each in self.board.names})
+            self.models[name] = ModelTotals(
+                scores={each: array("d") for each in self.metric_columns.names}
+            )
         model = self.models[name]
         model.rows += 1
         words = len((row["generation"] or "").split())
         model.words += words
-        if row[self.board.leading] is None:
+        if row[self.metric_columns.leading] is None:
             self.failures.setdefault(reason_of(row) or "", ReasonCount()).add(row["id"])
             return
-        for doubt in self.board.doubts(row):
+        for doubt in self.metric_columns.doubts(row):
             self.doubts.setdefault(doubt, ReasonCount()).add(row["id"])
         model.lengths.append(words)
         for axis, values in model.scores.items():
-            value = counted(row, axis)
+            value = read_averaged_score(row, axis)
             values.append(nan if value is None else value)
 
-    def standings(self) -> list[Standing]:
+    def average_by_model(self) -> list[ModelMeans]:
         """The models, in the order of their first rows."""
         table = []
         for name, totals in self.models.items():
-            count = len(totals.scores[self.board.leading])
-            axes = {
-                axis: bootstrap_mean(values)
-                for axis in totals.scores
-                if (values := totals.values(axis))
-            }
+            count = len(totals.scores[self.metric_columns.leading])
+            axes = {}
+            for axis in totals.scores:
+                if values := totals.values(axis):
+                    axes[axis] = bootstrap_mean(values)
             words = totals.words / max(totals.rows, 1)
-            table.append(Standing(name, count, totals.rows - count, axes, words))
+            table.append(ModelMeans(name, count, totals.rows - count, axes, words))
         return table
 
     def partial_means(self) -> Iterator[str]:
         """Say which means leave out rows without elements."""
         for name, totals in self.models.items():
             for axis, values in totals.scores.items():
-                if left := sum(map(isnan, values)):
-                    of = f" of {on_one_line(name)}" if name else ""
-                    worst = "; their f1 counts as the worst" if axis == "precision" else ""
-                    yield (
-                        f"the mean {axis}{of} leaves out {left:,} of {len(values):,} rows, which "
-                        f"have nothing to look for{worst}"
-                    )
+                left_out = sum(map(isnan, values))
+                if not left_out:
+                    continue
+                mean = f"the mean {axis}"
+                if name:
+                    mean += f" of {on_one_line(name)}"
+                line = f"{mean} leaves out {left_out:,} of {len(values):,} rows, "
+                line += "which have nothing to look for"
+                if axis == "precision":
+                    line += "; their f1 counts as the worst"
+                yield line
 
     def __str__(self) -> str:
-        count = sum(len(model.scores[self.board.leading]) for model in self.models.values())
-        lines = [f"scored {count:,} of {self.rows:,} {self.board.unit}s"]
+        count = sum(
+            len(model.scores[self.metric_columns.leading]) for model in self.models.values()
+        )
+        first = f"scored {count:,} of {self.rows:,} {self.metric_columns.unit}s"
+        lines: list[str] = []
         if len(self.models) > 1:
-            lines += [leaderboard(best_first(self.standings(), self.board.leading), self.board)]
+            lines += [
+                format_leaderboard(
+                    sort_best_first(self.average_by_model(), self.metric_columns.leading),
+                    self.metric_columns,
+                )
+            ]
         elif count:
             [model] = self.models.values()
-            means = (
-                f"{name} {f'{fmean(values):.3f}' if (values := model.values(name)) else 'none'}"
-                for name in model.scores
-            )
-            lines[0] += f"; means: {', '.join(means)}"
-            lines += [fill(self.board.explanation, WIDTH)]
-        lines += [*reason_lines(self.failures), *self.partial_means()]
-        return "\n".join([*lines, *self.doubtful()])
+            first += f"; means: {model.format_means()}"
+            lines += [fill(self.metric_columns.explanation, EXPLANATION_WIDTH_CHARACTERS)]
+        lines += [*reason_lines(self.failures), *self.partial_means(), *self.doubtful()]
+        return "\n".join([first, *lines])
 
     def doubtful(self) -> Iterator[str]:
         """Name rows whose scores mean little."""
@@ -197,7 +227,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ModelMeans:
     """One model's means over its rows; higher is better on every axis."""
 
     model: str
@@ -207,58 +237,67 @@ class Standing:
     words: float  # mean words of a generation
 
 
-def standings(rows: Iterable[Row]) -> list[Standing]:
+def average_by_model(rows: Iterable[Row]) -> list[ModelMeans]:
     """Means by model; rows that failed are counted but left out."""
-    tally = Tally()
+    totals = ScoreTotals()
     for row in rows:
-        tally.add(row)
-    return tally.standings()
+        totals.add(row)
+    return totals.average_by_model()
 
 
-def best_first(standings: Iterable[Standing], leading: str = POSH.leading) -> list[Standing]:
+def sort_best_first(
+    models: Iterable[ModelMeans], leading: str = POSH_COLUMNS.leading
+) -> list[ModelMeans]:
     """Sort by one score, the highest first; models without a score come last."""
-    return sorted(standings, key=lambda it: -it.axes[leading].mean if leading in it.axes else inf)
+    return sorted(models, key=partial(_rank_first, leading=leading))
 
 
-def difference(after: Sequence[Row], before: Sequence[Row], axis: str = POSH.leading) -> Interval:
+def _rank_first(means: ModelMeans | ModelGain, leading: str = POSH_COLUMNS.leading) -> float:
+    """Key by which the highest mean comes first, and a missing one last."""
+    if leading not in means.axes:
+        return inf
+    return -means.axes[leading].mean
+
+
+def compare_rows(
+    after: Sequence[Row], before: Sequence[Row], axis: str = POSH_COLUMNS.leading
+) -> Interval:
     """Paired by id: how much higher, so better, ``after`` is on one axis."""
-    old = {row["id"]: counted(row, axis) for row in before}
+    old = {row["id"]: read_averaged_score(row, axis) for row in before}
     if set(old) != {row["id"] for row in after}:
         raise InputError("the two models described different items: score the same split")
-    new = [counted(row, axis) for row in after]
+    new = [read_averaged_score(row, axis) for row in after]
     return paired_difference(new, [old[row["id"]] for row in after])
 
 
-def leaderboard(standings: Sequence[Standing], board: Board = POSH) -> str:
-    others = [name for name in board.names if name != board.leading]
-    table = [["model", f"{board.leading} [95 %]", *others, "words", "scored", "failed"]]
-    table += [
-        [on_one_line(s.model),
-         f"{s.axes[board.leading]:.3f}" if board.leading in s.axes else "none",
-         *(f"{s.axes[each].mean:.3f}" if each in s.axes else "none" for each in others),
-         f"{s.words:.1f}", str(s.count), str(s.failures)]
-        for s in standings if s.axes
-    ]  # fmt: skip
-    unscored = [
-        f"{on_one_line(s.model)}  none of its {s.failures} generations was scored"
-        for s in standings
-        if not s.axes
-    ]
-    return "\n".join([fill(board.explanation, WIDTH), align(table), *unscored])
+def format_leaderboard(models: Sequence[ModelMeans], columns: MetricColumns = POSH_COLUMNS) -> str:
+    others = [name for name in columns.names if name != columns.leading]
+    table = [["model", f"{columns.leading} [95 %]", *others, "words", "scored", "failed"]]
+    unscored = []
+    for each in models:
+        name = on_one_line(each.model)
+        if not each.axes:
+            unscored.append(f"{name}  none of its {each.failures} generations was scored")
+            continue
+        cells = {axis: f"{interval.mean:.3f}" for axis, interval in each.axes.items()}
+        if columns.leading in each.axes:
+            cells[columns.leading] = f"{each.axes[columns.leading]:.3f}"
+        scores = [cells.get(axis, "none") for axis in (columns.leading, *others)]
+        table.append([name, *scores, f"{each.words:.1f}", str(each.count), str(each.failures)])
+    explanation = fill(columns.explanation, EXPLANATION_WIDTH_CHARACTERS)
+    return "\n".join([explanation, align_columns(table), *unscored])
 
 
 IdScores = Mapping[str, Sequence[float | None]]
-"""Model -> scores of one id, in the order of ``NAMES``."""
-LEADING = POSH.leading
-WIDTH = 90  # line length of explanations
-GAINS = (
+"""Model -> scores of one id, in the order of ``SCORE_NAMES``."""
+GAINS_EXPLANATION = (
     "over the ids that both have, with 95 % intervals; above 0 is better. Not settled: the "
-    f"interval includes 0; fewer than {FEWEST} ids settle nothing"
+    f"interval includes 0; fewer than {MIN_VALUES_FOR_SIGN} ids settle nothing"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
+class ModelGain:
     """A model's differences to the baseline."""
 
     model: str
@@ -269,7 +308,7 @@ class Gain:
         return max((interval.count for interval in self.axes.values()), default=0)
 
 
-def baseline_of(models: Sequence[str], name: str | None = None) -> str:
+def choose_baseline(models: Sequence[str], name: str | None = None) -> str:
     if name is None:
         return models[0]
     if name not in models:
@@ -278,44 +317,43 @@ def baseline_of(models: Sequence[str], name: str | None = None) -> str:
     return name
 
 
-def gains(items: Iterable[IdScores], models: Sequence[str], baseline: str) -> list[Gain]:
+def compare_with_baseline(
+    items: Iterable[IdScores], models: Sequence[str], baseline: str
+) -> list[ModelGain]:
     """Differences of the other models to the baseline over ids with both scores, best first."""
     items = list(items)
     others = [model for model in models if model != baseline]
-    gains = [Gain(model, _differences(items, model, baseline)) for model in others]
-    return sorted(gains, key=lambda it: -it.axes[LEADING].mean if LEADING in it.axes else inf)
+    gains = [ModelGain(model, _compare_pairs(items, model, baseline)) for model in others]
+    return sorted(gains, key=_rank_first)
 
 
-def _differences(items: Sequence[IdScores], model: str, baseline: str) -> dict[str, Interval]:
-    pairs = [
-        (item[model], item[baseline])
-        for item in items
-        if all(name in item for name in (model, baseline))
-    ]
-    if not pairs:
-        return {}
+def _compare_pairs(items: Sequence[IdScores], model: str, baseline: str) -> dict[str, Interval]:
+    pairs = [(item[model], item[baseline]) for item in items if model in item and baseline in item]
     differences = {}
-    for at, axis in enumerate(NAMES):
+    for at, axis in enumerate(SCORE_NAMES):
         both = [(new[at], old[at]) for new, old in pairs if None not in (new[at], old[at])]
         if both:
             differences[axis] = paired_difference(*zip(*both, strict=True))
     return differences
 
 
-def verdict(interval: Interval) -> str:
+def describe_gain(interval: Interval) -> str:
     """Meaning of an interval of differences, in words."""
-    if interval.excludes_zero:
-        return "better" if interval.mean > 0 else "worse"
-    return "not settled" if interval.count >= FEWEST else "too few ids"
+    if interval.count < MIN_VALUES_FOR_SIGN:
+        return "too few ids"
+    if not interval.excludes_zero:
+        return "not settled"
+    return "better" if interval.mean > 0 else "worse"
 
 
-def gains_table(gains: Sequence[Gain], baseline: str) -> str:
-    table = [["model", "ids", *NAMES]]
+def format_gains(gains: Sequence[ModelGain], baseline: str) -> str:
+    table = [["model", "ids", *SCORE_NAMES]]
     for each in gains:
-        cells = [
-            f"{each.axes[name]} {verdict(each.axes[name]):<11}" if name in each.axes else ""
-            for name in NAMES
-        ]
-        table.append([on_one_line(each.model), str(each.count), *cells])
-    lead = fill(f"Differences to {on_one_line(baseline)}, {GAINS}.", WIDTH)
-    return f"{lead}\n{align(table)}"
+        cells = {name: f"{gain} {describe_gain(gain):<11}" for name, gain in each.axes.items()}
+        scores = [cells.get(name, "") for name in SCORE_NAMES]
+        table.append([on_one_line(each.model), str(each.count), *scores])
+    lead = fill(
+        f"Differences to {on_one_line(baseline)}, {GAINS_EXPLANATION}.",
+        EXPLANATION_WIDTH_CHARACTERS,
+    )
+    return f"{lead}\n{align_columns(table)}"

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-STANDARD = "-"  # name of standard input or output
+STANDARD_STREAM = "-"  # name of standard input or output
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +59,31 @@ FORMATS = {
     "tsv": Format("csv", "\t"),
     "parquet": Format("parquet"),
 }
-ENDINGS = {
+FORMAT_BY_ENDING = {
     **{f".{name}": name for name in FORMATS}, ".ndjson": "jsonl", ".jsonlines": "jsonl",
 }  # fmt: skip
 
 
-def format_of(name: str, delimiter: str | None = None) -> Format:
+def find_format(name: str, delimiter: str | None = None) -> Format:
     """Format of an output, by its ending; JSON lines for standard output.
 
     ``delimiter`` is for CSV only.
     """
     path = Path(name)
-    format_name = "jsonl" if name == STANDARD else ENDINGS.get(path.suffix.lower())
+    format_name = "jsonl" if name == STANDARD_STREAM else FORMAT_BY_ENDING.get(path.suffix.lower())
     if format_name is None:
-        raise InputError(f"{path.name or name!r} does not end in {', '.join(ENDINGS)}: rename it")
+        raise InputError(
+            f"{path.name or name!r} does not end in {', '.join(FORMAT_BY_ENDING)}: rename it"
+        )
     format = FORMATS[format_name]
     if format.kind == "parquet":
         require_parquet()
     if format.kind != "csv" or delimiter is None:
         return format
-    return replace(format, delimiter=checked_delimiter(delimiter))
+    return replace(format, delimiter=check_delimiter(delimiter))
 
 
-def checked_delimiter(delimiter: str) -> str:
+def check_delimiter(delimiter: str) -> str:
     r"""Check the value of ``--delimiter``, where ``\t`` is a tab."""
     delimiter = "\t" if delimiter == r"\t" else delimiter
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
@@ -99,42 +101,48 @@ def require_parquet() -> None:
         raise MissingDependencyError("Parquet needs pyarrow: pip install pyarrow") from None
 
 
-MISSING = re.compile(r"\s*(?:NaN|nan|NA|<NA>|[Nn]/[Aa]|#N/[ABD]|#NV)\s*")
+MISSING_CELL = re.compile(r"\s*(?:NaN|nan|NA|<NA>|[Nn]/[Aa]|#N/[ABD]|#NV)\s*")
 """Missing cells, as data frames, R and spreadsheets (in Dutch, Spanish, German) write them."""
 
 
 def is_missing_cell(cell: str) -> bool:
-    return MISSING.fullmatch(cell) is not None
+    return MISSING_CELL.fullmatch(cell) is not None
 
 
-LIKE_A_FORMULA = re.compile(
+FORMULA_OR_MISSING = re.compile(
     "'*(?:"  # our own mark, so that texts that already begin with it keep theirs
     # Some programs trim what precedes the sign, and also accept its full-width forms.
     "[\\s\x00-\x1f\x7f\u200b-\u200f\u2060\ufeff]*"
     "[\t\r\n=+@＝＋－＠-]"  # noqa: RUF001
-    f"|{MISSING.pattern}\\Z)"  # would be read as a missing cell
+    f"|{MISSING_CELL.pattern}\\Z)"  # would be read as a missing cell
 )
 
 
-def guard(text: str) -> str:
-    """A text as a cell that no spreadsheet runs as a formula; ``bare`` undoes it."""
-    return "'" + text if LIKE_A_FORMULA.match(text) else text
+def escape_cell(text: str) -> str:
+    """A text as a cell that no spreadsheet runs as a formula; ``unescape_cell`` undoes it."""
+    if FORMULA_OR_MISSING.match(text):
+        return "'" + text
+    return text
 
 
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
 
 
-def cell_number(cell: str) -> float:
+def parse_number(cell: str) -> float:
     """The number in a cell, or ``ValueError``; a single comma counts as the decimal point."""
-    return float(cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell)
+    if DECIMAL_COMMA.fullmatch(cell):
+        cell = cell.replace(",", ".")
+    return float(cell)
 
 
-def bare(cell: str) -> str:
-    return cell[1:] if cell.startswith("'") and LIKE_A_FORMULA.match(cell) else cell
+def unescape_cell(cell: str) -> str:
+    if cell.startswith("'") and FORMULA_OR_MISSING.match(cell):
+        return cell[1:]
+    return cell
 
 
 MAX_CELL_CHARACTERS = 64_000_000  # of any format; Python's own limit for CSV is 131,072
-AT_ONCE = 64  # rows of Parquet read at a time; they may hold images
+PARQUET_ROWS_PER_READ = 64  # few, since rows may hold images
 
 
 def read_table(source: IO[bytes], name: str, format: Format) -> Iterator[Row]:
@@ -154,7 +162,7 @@ def read_jsonl(source: Iterable[bytes], name: str) -> Iterator[Row]:
     for number, line in enumerate(source, start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            row = json.loads(text, object_pairs_hook=each_once) if text else None
+            row = json.loads(text, object_pairs_hook=make_object) if text else None
         except (ValueError, RecursionError) as error:
             raise InputError(f"{name}, line {number}: not JSON ({error})") from None
         if isinstance(row, dict):
@@ -163,7 +171,7 @@ def read_jsonl(source: Iterable[bytes], name: str) -> Iterator[Row]:
             raise InputError(f"{name}, line {number}: not a JSON object, but {text[:40]}")
 
 
-def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make an object of JSON; ``ValueError`` if it has a key twice, of which one would be lost."""
     made = dict(pairs)
     if len(made) < len(pairs):
@@ -179,13 +187,14 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
     utf16 = start in (BOM_UTF16_LE, BOM_UTF16_BE)  # Excel's "Unicode text"
     text = TextIOWrapper(source, "utf-16" if utf16 else "utf-8-sig", newline="")
     try:
+        lines: Iterable[str] = text
         first = text.readline()
-        if said := DELIMITER.fullmatch(first):  # Excel's own first line
-            first, delimiter = "", said[1]
-        else:
-            delimiter = find_separator(first, delimiter)
-        lines = chain([first] if first else [], text)
-        yield from _csv_rows(csv.reader(lines, delimiter=delimiter, strict=True), name, delimiter)
+        if named := DELIMITER_LINE.fullmatch(first):  # Excel's own first line
+            delimiter = named[1]
+        elif first:
+            lines = chain([first], text)
+            delimiter = find_delimiter(first, delimiter)
+        yield from _parse_csv(csv.reader(lines, delimiter=delimiter, strict=True), name, delimiter)
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8 ({error}): save it as UTF-8") from None
     finally:
@@ -193,22 +202,23 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
             text.detach()  # leaves closing to whoever opened the file
 
 
-DELIMITER = re.compile(r"sep=(.)\r?\n")
+DELIMITER_LINE = re.compile(r"sep=(.)\r?\n")
 
 
-def find_separator(header: str, delimiter: str) -> str:
+def find_delimiter(header: str, delimiter: str) -> str:
     """The delimiter if it is in the header; else the one that is there most often."""
     header = re.sub(r'"[^"]*"', "", header)
-    counts = {mark: header.count(mark) for mark in ",;\t|"}
-    most = max(counts, key=lambda mark: counts[mark])
-    return delimiter if delimiter in header or not counts[most] else most
+    if delimiter in header:
+        return delimiter
+    most_frequent = max(",;\t|", key=header.count)
+    return most_frequent if most_frequent in header else delimiter
 
 
-def _csv_rows(reader: CsvReader, name: str, delimiter: str) -> Iterator[Row]:
-    columns = [bare(column) for column in next(_whole_rows(reader, name), [])]
+def _parse_csv(reader: CsvReader, name: str, delimiter: str) -> Iterator[Row]:
+    columns = [unescape_cell(column) for column in next(_read_csv_rows(reader, name), [])]
     check_distinct(columns, name)
     empty = 0  # rows just read that hold nothing
-    for cells in _whole_rows(reader, name):
+    for cells in _read_csv_rows(reader, name):
         if any(cells[len(columns) :]):
             raise InputError(
                 f"{name}, line {reader.line_num}: {len(cells)} cells, but {len(columns)} "
@@ -220,11 +230,11 @@ def _csv_rows(reader: CsvReader, name: str, delimiter: str) -> Iterator[Row]:
             # Spreadsheets add rows of empty cells at the end; others count as rows.
             yield from (dict.fromkeys(columns, "") for _ in range(empty))
             empty = 0
-            values = [None if is_missing_cell(cell) else bare(cell) for cell in cells]
+            values = [None if is_missing_cell(cell) else unescape_cell(cell) for cell in cells]
             yield dict(zip_longest(columns, values[: len(columns)]))
 
 
-def _whole_rows(reader: CsvReader, name: str) -> Iterator[list[str]]:
+def _read_csv_rows(reader: CsvReader, name: str) -> Iterator[list[str]]:
     try:
         yield from reader
     except csv.Error as error:
@@ -232,9 +242,9 @@ def _whole_rows(reader: CsvReader, name: str) -> Iterator[list[str]]:
 
 
 def check_distinct(columns: Sequence[str], name: str) -> None:
-    twice = [column for column in columns if column and columns.count(column) > 1]
-    if twice:
-        raise InputError(f"{name} has the column {shorten(twice[0])} twice: rename one of them")
+    for column in columns:
+        if column and columns.count(column) > 1:
+            raise InputError(f"{name} has the column {shorten(column)} twice: rename one of them")
 
 
 def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
@@ -243,11 +253,12 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
     import pyarrow.parquet
 
     try:
-        # Parquet's index is at its end, so a pipe has to be read whole.
-        file = pyarrow.parquet.ParquetFile(source if source.seekable() else BytesIO(source.read()))
+        if not source.seekable():  # Parquet's index is at its end, so a pipe has to be read whole
+            source = BytesIO(source.read())
+        file = pyarrow.parquet.ParquetFile(source)
         check_distinct(file.schema_arrow.names, name)
         _check_column_sizes(file.metadata, name)
-        for batch in file.iter_batches(AT_ONCE):
+        for batch in file.iter_batches(PARQUET_ROWS_PER_READ):
             _check_cells(batch, name)
             yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
@@ -255,7 +266,7 @@ def _read_parquet(source: IO[bytes], name: str) -> Iterator[Row]:
 
 
 def _check_column_sizes(metadata: pyarrow.parquet.FileMetaData, name: str) -> None:
-    """Refuse columns whose cells are too large: 33 kB of a file can unpack to a cell of 1 GB."""
+    """Raise for columns whose cells are too large: 33 kB of a file can unpack to a cell of 1 GB."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
             if column.total_uncompressed_size > MAX_CELL_CHARACTERS * max(column.num_values, 1):
@@ -263,7 +274,7 @@ def _check_column_sizes(metadata: pyarrow.parquet.FileMetaData, name: str) -> No
 
 
 def _check_cells(batch: pyarrow.RecordBatch, name: str) -> None:
-    """Refuse a cell that is too large, before Python gets a copy of it."""
+    """Raise for a cell that is too large, before Python gets a copy of it."""
     import pyarrow.compute as pc
 
     for column, cells in zip(batch.schema.names, batch.columns, strict=True):
@@ -281,13 +292,13 @@ def _too_large(name: str, column: str) -> InputError:
 
 
 def display_name(name: str) -> str:
-    return "standard input" if name == STANDARD else repr(name)
+    return "standard input" if name == STANDARD_STREAM else repr(name)
 
 
 @contextmanager
 def open_source(name: str) -> Iterator[IO[bytes]]:
     """Open a file or standard input; ``InputError`` if it cannot be read."""
-    if name == STANDARD:
+    if name == STANDARD_STREAM:
         yield standard_input()
         return
     path = Path(name)
@@ -311,13 +322,13 @@ def standard_output() -> BinaryIO:
     return sys.stdout.buffer
 
 
-TEXTS = frozenset(
+TEXT_COLUMNS = frozenset(
     {*"id model image generation reference question signature".split(), ORIGIN_COLUMN}
 )
-PROVE_TEXTS = frozenset("response answer caption program value dropped why".split())
+PROVE_TEXT_COLUMNS = frozenset("response answer caption program value dropped why".split())
 """Columns of texts beside a metric's own fields."""
-WRITTEN_AT_ONCE = 1000  # rows converted to Parquet at a time
-DECIMALS = 6  # of numbers in CSV, which people read; other formats have full precision
+PARQUET_ROWS_PER_WRITE = 1000
+CSV_DECIMALS = 6  # people read CSV; other formats have full precision
 
 
 def write_table(
@@ -331,12 +342,12 @@ def write_table(
         if format.kind == "parquet":
             _write_parquet(rows, file)
         elif format.kind == "jsonl":
-            file.writelines(map(as_line, rows))
+            file.writelines(map(format_json_line, rows))
         else:
             _write_csv(rows, file, format.delimiter)
 
 
-def as_line(row: Mapping[str, Any]) -> bytes:
+def format_json_line(row: Mapping[str, Any]) -> bytes:
     r"""One line of JSON in UTF-8; a lone surrogate stays an escape (``\ud83d``)."""
     text = json.dumps(row, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "backslashreplace") + b"\n"
@@ -353,17 +364,19 @@ def _write_csv(rows: Iterable[Mapping[str, Any]], file: IO[bytes], delimiter: st
     for row in rows:
         if not columns:
             columns = list(row)
-            writer.writerow(map(guard, columns))
-        writer.writerow([_cell(row.get(column)) for column in columns])
+            writer.writerow(map(escape_cell, columns))
+        writer.writerow([_format_csv_cell(row.get(column)) for column in columns])
     text.detach()
 
 
-def _cell(value: object) -> object:
+def _format_csv_cell(value: object) -> object:
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, float):
-        return round(value, DECIMALS)
-    return guard(value) if isinstance(value, str) else value
+        return round(value, CSV_DECIMALS)
+    if isinstance(value, str):
+        return escape_cell(value)
+    return value
 
 
 def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes]) -> None:
@@ -373,78 +386,90 @@ def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes]) -> None:
     rows = iter(rows)
     writer = None
     try:
-        while chunk := [_storable(row) for row in islice(rows, WRITTEN_AT_ONCE)]:
+        while chunk := [_make_storable(row) for row in islice(rows, PARQUET_ROWS_PER_WRITE)]:
             if writer is None:
-                writer = pyarrow.parquet.ParquetWriter(file, _schema(chunk))
+                writer = pyarrow.parquet.ParquetWriter(file, _infer_schema(chunk))
             writer.write_table(pyarrow.Table.from_pylist(chunk, schema=writer.schema))
     finally:
         if writer is not None:
             writer.close()
 
 
-def _storable(row: Mapping[str, Any]) -> Row:
+def _make_storable(row: Mapping[str, Any]) -> Row:
     """A row whose ``id`` and ``image`` are texts, so that each column has one type."""
-    whole = {key: _whole(value) for key, value in row.items()}
-    return {**whole, **{key: str(whole[key]) for key in ("id", "image") if key in whole}}
+    storable = {key: _replace_surrogates(value) for key, value in row.items()}
+    for key in ("id", "image"):
+        if key in storable:
+            storable[key] = str(storable[key])
+    return storable
 
 
-def _whole(value: object) -> object:
+def _replace_surrogates(value: object) -> object:
     """The value without lone surrogates, which UTF-8 cannot encode."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, dict):
-        return {key: _whole(part) for key, part in value.items()}
-    return [_whole(part) for part in value] if isinstance(value, list) else value
+        return {key: _replace_surrogates(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_replace_surrogates, value))
+    return value
 
 
-def _schema(rows: Sequence[Row]) -> pyarrow.Schema:
+def _infer_schema(rows: Sequence[Row]) -> pyarrow.Schema:
     """Column types: those of the metric's record, texts, and otherwise those of the values."""
     import pyarrow as pa
 
     metric = metric_of(rows[0])
-    texts = TEXTS | PROVE_TEXTS if metric.startswith("prove") else TEXTS
-    fields = fields_of_record(metric) if metric in RECORDS else {}
-    known = {**dict.fromkeys(texts, str), "failure": Failure, **fields}
-    types = {name: arrow_type(known[name]) for name in rows[0] if name in known}
-    for name in rows[0].keys() - types:
-        guess = pa.array([row.get(name) for row in rows]).type
-        # A column without values so far may get numbers later.
-        types[name] = pa.float64() if pa.types.is_null(guess) else guess
-    return pa.schema([(name, types[name]) for name in rows[0]])
+    known: dict[str, Any] = dict.fromkeys(TEXT_COLUMNS, str)
+    if metric.startswith("prove"):
+        known |= dict.fromkeys(PROVE_TEXT_COLUMNS, str)
+    known["failure"] = Failure
+    if metric in RECORDS:
+        known |= fields_of_record(metric)
+    columns = []
+    for name in rows[0]:
+        if name in known:
+            kind = find_arrow_type(known[name])
+        else:
+            kind = pa.array([row.get(name) for row in rows]).type
+            if pa.types.is_null(kind):  # a column without values so far may get numbers later
+                kind = pa.float64()
+        columns.append((name, kind))
+    return pa.schema(columns)
 
 
-def arrow_type(hint: Any) -> pyarrow.DataType:
+def find_arrow_type(hint: Any) -> pyarrow.DataType:
     """Type of a column for a field of a record, such as ``tuple[Element, ...]``."""
     import pyarrow as pa
 
     kind = main_type(hint)
     if is_dataclass(kind):
         fields = get_type_hints(kind)
-        return pa.struct([(name, arrow_type(each)) for name, each in fields.items()])
+        return pa.struct([(name, find_arrow_type(each)) for name, each in fields.items()])
     if get_origin(kind) in (tuple, list):  # of one type
-        return pa.list_(arrow_type(get_args(kind)[0]))
+        return pa.list_(find_arrow_type(get_args(kind)[0]))
     return {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}[kind]
 
 
-BEGINS = b'{"id": '  # first bytes of each of our lines
+ROW_PREFIX = b'{"id": '  # of each line that scoring writes
 
 
 class Journal:
     """An append-only file of rows, which only one process can open at a time."""
 
-    def __init__(self, path: Path, begins: bytes = BEGINS) -> None:
+    def __init__(self, path: Path, begins: bytes = ROW_PREFIX) -> None:
         self.path = path
         if not path.parent.exists():
             path.parent.mkdir(parents=True)
         self._file = open_alone(path)
         try:
-            self._whole, self.count = self._whole_lines(begins)
+            self._whole_bytes, self.count = self._find_whole_lines(begins)
             self._size = self._file.seek(0, os.SEEK_END)
         except BaseException:
             self._file.close()
             raise
 
-    def _whole_lines(self, begins: bytes) -> tuple[int, int]:
+    def _find_whole_lines(self, begins: bytes) -> tuple[int, int]:
         end = count = 0
         for line in self._file:
             # A power cut can leave zeros where a line's bytes should be.
@@ -471,13 +496,13 @@ class Journal:
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add rows; once this returns they are on disk."""
         self._check_sole()
-        lines = list(map(as_line, rows))
-        self._file.seek(self._whole)
+        lines = list(map(format_json_line, rows))
+        self._file.seek(self._whole_bytes)
         self._file.truncate()
         self._file.write(b"".join(lines))
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._whole = self._size = self._file.tell()
+        self._whole_bytes = self._size = self._file.tell()
         self.count += len(lines)
 
     def _check_sole(self) -> None:
@@ -491,7 +516,7 @@ class Journal:
 
     def clear(self) -> None:
         self._file.truncate(0)
-        self._whole = self._size = self.count = 0
+        self._whole_bytes = self._size = self.count = 0
 
     def close(self) -> None:
         self._file.close()
@@ -509,7 +534,7 @@ class Stream:
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Send rows; ``OSError`` if the reader is gone or the device is full."""
-        self._file.write(b"".join(map(as_line, rows)))
+        self._file.write(b"".join(map(format_json_line, rows)))
         self._file.flush()
 
 
@@ -524,12 +549,12 @@ def read_journal(path: Path) -> list[Row]:
 
 def check_apart(source: str, output: str) -> None:
     """Raise ``InputError`` if a command would overwrite its input."""
-    if STANDARD not in (source, output) and Path(source).resolve() == Path(output).resolve():
+    if STANDARD_STREAM not in (source, output) and Path(source).resolve() == Path(output).resolve():
         raise InputError(f"{output!r} is the input: choose another output")
 
 
 @contextmanager
-def sink(
+def open_sink(
     name: str, format: Format, overwrite: bool, reread: Callable[[Row], Row]
 ) -> Iterator[Journal | Stream]:
     """Open what receives rows: the output if it is JSON lines, else a journal beside it.
@@ -537,64 +562,88 @@ def sink(
     The journal of a finished table begins with its rows, as ``reread`` returns them.
     """
     path = Path(name)
-    if name == STANDARD:
+    if name == STANDARD_STREAM:
         yield Stream(standard_output())
     elif path.exists() and not path.is_file():
         if format.kind != "jsonl":
             raise InputError(f"{name!r} is not a plain file: only JSON lines can go there")
         with path.open("wb") as file:
             yield Stream(file)
-    else:
-        place = path if format.kind == "jsonl" else path.with_name(path.name + ".journal.jsonl")
-        if place != path and place.is_symlink():  # this name is ours: a link there was planted
-            raise InputError(
-                f"{str(place)!r} is a link to another file: delete it, or choose another output"
-            )
-        with closing(Journal(place)) as journal:
-            finished = 0  # rows that the table itself has
+    elif format.kind == "jsonl":
+        with closing(Journal(path)) as journal:
             if overwrite:
                 journal.clear()
-            elif place != path and path.exists() and not journal.count:
-                try:
-                    with open_source(name) as table:
-                        rows = read_table(table, display_name(name), format)
-                        journal.append(map(reread, rows))
-                    if not journal.count:
-                        raise InputError("it has no rows")
-                except InputError as error:
-                    place.unlink()
-                    raise InputError(
-                        f"{name!r} exists and is not a table of these scores ({error}): choose "
-                        "another output, or pass --overwrite"
-                    ) from None
-                finished = journal.count
-            try:
-                yield journal
-            finally:
-                if finished and journal.count == finished:
-                    place.unlink()
-            if place != path and journal.count != finished:
-                # Rows of one table can lack columns of another's, such as a person's ``origin``.
-                columns = dict.fromkeys(name for row in journal.rows() for name in row)
-                write_table(({**columns, **row} for row in journal.rows()), path, format)
+            yield journal
+    else:
+        with _open_journal_of_table(name, format, overwrite, reread) as journal:
+            yield journal
+
+
+@contextmanager
+def _open_journal_of_table(
+    name: str, format: Format, overwrite: bool, reread: Callable[[Row], Row]
+) -> Iterator[Journal]:
+    """Open the journal beside a table; write the table at the end of the block."""
+    path = Path(name)
+    place = path.with_name(path.name + ".journal.jsonl")
+    if place.is_symlink():  # this name is ours: a link there was planted
+        raise InputError(
+            f"{str(place)!r} is a link to another file: delete it, or choose another output"
+        )
+    with closing(Journal(place)) as journal:
+        finished = 0  # rows that the table itself has
+        if overwrite:
+            journal.clear()
+        elif path.exists() and not journal.count:
+            _copy_table(name, format, journal, reread)
+            finished = journal.count
+        try:
+            yield journal
+        finally:
+            if finished and journal.count == finished:
                 place.unlink()
+        if journal.count != finished:
+            # Rows of one table can lack columns of another's, such as a person's ``origin``.
+            columns: Row = {}
+            for row in journal.rows():
+                columns |= dict.fromkeys(row)
+            write_table(({**columns, **row} for row in journal.rows()), path, format)
+            place.unlink()
 
 
-AXES = {
+def _copy_table(name: str, format: Format, journal: Journal, reread: Callable[[Row], Row]) -> None:
+    """Copy a finished table's rows into its journal, or delete the journal and raise."""
+    try:
+        with open_source(name) as table:
+            rows = read_table(table, display_name(name), format)
+            journal.append(map(reread, rows))
+        if not journal.count:
+            raise InputError("it has no rows")
+    except InputError as error:
+        journal.path.unlink()
+        raise InputError(
+            f"{name!r} exists and is not a table of these scores ({error}): choose "
+            "another output, or pass --overwrite"
+        ) from None
+
+
+AXIS_MEANINGS = {
     "precision": "how much of the description the reference supports",
     "recall": "how much of the reference the description covers",
     "f1": "their harmonic mean",
 }
 """Field of ``Scores`` -> meaning."""
-NAMES = tuple(AXES)
-SCALE = "0.2 to 1, higher is better"
-EXPLANATION = f"Scores are {SCALE}; " + "; ".join(f"{name}: {AXES[name]}" for name in AXES)
+SCORE_NAMES = tuple(AXIS_MEANINGS)
+SCORE_SCALE = "0.2 to 1, higher is better"
+SCORES_EXPLANATION = f"Scores are {SCORE_SCALE}; " + "; ".join(
+    f"{name}: {AXIS_MEANINGS[name]}" for name in AXIS_MEANINGS
+)
 """Shown once on each page and under each table."""
-JUDGED = {"mistakes": "precision", "omissions": "recall", "overall": "f1"}
+AXIS_SCORES = {"mistakes": "precision", "omissions": "recall", "overall": "f1"}
 """Axis that people judge -> score that is compared with it."""
 
 
-def scores_of(row: Row) -> Scores:
+def read_scores_of_row(row: Row) -> Scores:
     """The scores that a row of any format was written from; ``InputError`` if it is not scored."""
     scores: Scores = read_row("posh", row)
     return scores
@@ -607,8 +656,8 @@ def read_row(metric: str, row: Row) -> Any:
 
 def parse_cells(metric: str, row: Row) -> Row:
     """A metric's row read from CSV, with numbers and lists where it has their texts."""
-    fields = fields_of_record(metric)
-    types = {**fields, **{old: fields.get(new) for old, new in EARLIER[metric].items()}}
+    types = dict(fields_of_record(metric))
+    types |= {old: types.get(new) for old, new in EARLIER[metric].items()}
     read = dict(row)
     if "failure_kind" in row:  # before 0.2 a reason was a text
         read["failure"] = row.get("failure") or None
@@ -617,17 +666,21 @@ def parse_cells(metric: str, row: Row) -> Row:
         cell, kind = read.get(name), main_type(hint)
         if isinstance(cell, str) and kind not in (str, type(None)):
             try:
-                read[name] = _cell_value(cell, kind) if cell else None
+                read[name] = _parse_cell(cell, kind)
             except (ValueError, RecursionError) as error:
                 what = "a number" if kind in (float, int) else f"JSON ({error})"
                 raise InputError(f"{name} is {short(cell)}, not {what}") from None
     return read
 
 
-def _cell_value(cell: str, kind: Any) -> object:
+def _parse_cell(cell: str, kind: Any) -> object:
+    if not cell:
+        return None
     if kind is bool:
         return cell == "True"
-    number = cell_number(cell) if kind in (float, int) else None
-    if number is None:
+    if kind not in (float, int):
         return json.loads(cell)
-    return int(number) if kind is int and number.is_integer() else number
+    number = parse_number(cell)
+    if kind is int and number.is_integer():
+        return int(number)
+    return number

@@ -32,7 +32,7 @@ from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import ORIGIN_COLUMN, Origin, Origins, prompt_digest
 from posh_reward.run_record import read_run
 from posh_reward.settings import shorten_list
-from posh_reward.tables.dataset_images import OTHER_IMAGES
+from posh_reward.tables.dataset_images import OTHER_IMAGES_SUFFIX
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.tables import Journal
 from posh_reward.training.base_model import find_base_model
@@ -98,7 +98,7 @@ class GenerationSettings:
 
     def name_in_rows(self, name: str) -> str:
         """Return a model's name as its rows have it."""
-        return name + OTHER_IMAGES if self.shuffle_images else name
+        return name + OTHER_IMAGES_SUFFIX if self.shuffle_images else name
 
     def __post_init__(self) -> None:
         """Raise InputError for a number out of range, or an empty prompt."""

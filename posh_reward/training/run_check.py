@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from itertools import pairwise
@@ -317,12 +317,8 @@ def _describe_parameters(result: RunCheck) -> str:
 def _describe_reward(script: Any) -> str:
     """Describe the shaping: its objective, and settings other than the defaults."""
     shaping = build_shaping(script)
-    words = []
-    for field in fields(shaping):
-        value = getattr(shaping, field.name)
-        if field.name == "objective" or value != field.default:
-            words.append(f"{field.name} {value}")
-    return ", ".join(words)
+    settings = {"objective": shaping.objective, **shaping.changed}
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
 def _describe_metric(script: Any) -> str:

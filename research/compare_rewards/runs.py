@@ -20,7 +20,7 @@ from posh_reward.models.fake_model import make_fake_verdict
 from posh_reward.posh.examine import SUPPORTED
 from posh_reward.posh.judge import Judge
 from posh_reward.tables.engine import Columns, TableSettings, score_table
-from posh_reward.tables.standings import difference, standings
+from posh_reward.tables.standings import average_by_model, compare_rows
 from posh_reward.tables.statistics import paired_difference
 from posh_reward.tables.tables import Row, read_journal
 from posh_reward.training.generation import GenerationSettings, generate
@@ -169,9 +169,9 @@ def outcome(model: Path, folder: Path, dataset: str) -> Row:
     images = in_full(dataset)
     before = held_out(model, folder.parent / f"start_{slug(images)}", images)
     after = held_out(folder, folder / "held_out", images)
-    gains = {axis: difference(after, before, axis) for axis in AXES}
+    gains = {axis: compare_rows(after, before, axis) for axis in AXES}
     gains[TRUE] = paired_difference(true_details(after), true_details(before))
-    [row] = standings(after)
+    [row] = average_by_model(after)
     return {
         "scores": {**by_image(after), TRUE: true_details(after)},
         "gains": {name: asdict(gain) for name, gain in gains.items()},

@@ -23,7 +23,7 @@ import numpy as np
 
 from posh_reward import PoSh
 from posh_reward.datasets.scenes import Scene, caption, draw_scene, generate_scenes, uneven_caption
-from posh_reward.pages.element_marks import PairCard, page
+from posh_reward.pages.element_marks import PairCard, render_pairs
 from posh_reward.posh.examine import SUPPORTED
 from posh_reward.posh.means import mean_score
 from posh_reward.tables.statistics import (
@@ -200,7 +200,7 @@ def marks_page(scenes: Sequence[Scene], witness: str) -> str:
         for posh, name in ((PoSh(), "reference alone"), (PoSh(witness=witness), "and the image")):
             [scores] = posh.score([text], [uneven_caption(scene)], [draw_scene(scene)])
             items.append(PairCard(f"{scene.uid}, {name}", scores, png(scene)))
-    return page(items, "Two false details in each text", in_pairs=True)
+    return render_pairs(items, "Two false details in each text", in_pairs=True)
 
 
 def png(scene: Scene) -> bytes:

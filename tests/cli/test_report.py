@@ -10,7 +10,7 @@ import pytest
 
 from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.tables.tables import format_of, write_table
+from posh_reward.tables.tables import find_format, write_table
 from tests.cli.running import Row, run, write_rows
 
 
@@ -139,7 +139,7 @@ def test_rows_of_a_dataset_are_shown_as_images(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
 ) -> None:
     scores, page = tmp_path / f"scores.{ending}", tmp_path / "page.html"
-    write_table(of_drawn_images(3), scores, format_of(str(scores)))
+    write_table(of_drawn_images(3), scores, find_format(str(scores)))
     dataset = ["--dataset", "scenes:heldout=2", "--allow-differences"]
     assert main(["report", str(scores), "-o", str(page), *dataset]) == EXIT_OK
     html = page.read_text("utf-8")

@@ -11,7 +11,7 @@ from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import caption, draw_scene, generate_scenes
 from posh_reward.metrics.records import reason_of
-from posh_reward.tables.tables import format_of, read_table, scores_of, write_table
+from posh_reward.tables.tables import find_format, read_scores_of_row, read_table, write_table
 from posh_reward.types import Failure
 from tests.cli.running import GENERATION, REFERENCE, Row, pairs, rows_in, run, write_rows
 
@@ -250,11 +250,11 @@ def test_a_witness_looks_at_the_images_of_a_table(tmp_path: Path, ending: str) -
     flags = ("--witness", "scenes:train=0:heldout=20:seed=7", "--elements", "--image", "image")
     assert run("score", table, "-o", out, *flags) == EXIT_INCOMPLETE
     with out.open("rb") as file:
-        first, second = read_table(file, "out", format_of(out.name))
+        first, second = read_table(file, "out", find_format(out.name))
     assert float(first["precision"]) > 0.7
     assert "|witness:oracle-1:scenes" in first["signature"]
-    assert [e.witness for e in scores_of(first).elements].count("image") > 3
-    assert scores_of(second).failure == Failure("text", "there is no image")
+    assert [e.witness for e in read_scores_of_row(first).elements].count("image") > 3
+    assert read_scores_of_row(second).failure == Failure("text", "there is no image")
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
@@ -269,7 +269,7 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
         for n, (uuid, reference) in enumerate(zip(drawn["uuid"], drawn["reference"], strict=True))
     ]
     table, out, name = tmp_path / f"in.{ending}", tmp_path / "out.jsonl", described.format(2)
-    write_table(rows, table, format_of(str(table)))
+    write_table(rows, table, find_format(str(table)))
     flags = ("score", table, "--id", "id", "-o", out, "--elements", "--overwrite")
     witness = ("--witness", name)
     assert run(*flags, "--dataset", name) == EXIT_UNUSABLE
@@ -281,7 +281,7 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
     assert run(*flags, *witness, "--dataset", name) == EXIT_INCOMPLETE
     *seen, beyond = rows_in(out)
     assert all(row["precision"] is not None for row in seen)
-    assert any(each.image_grade for row in seen for each in scores_of(row).elements)
+    assert any(each.image_grade for row in seen for each in read_scores_of_row(row).elements)
     assert reason_of(beyond) == f"its image is beyond the end of {name!r}, which has 2 rows"
 
 
@@ -343,7 +343,7 @@ def test_clean_reads_both_sides_as_a_reward_does(
     assert all(row["signature"].endswith("|texts:cleaned") for row in scored)
     for row in scored:  # marks are in the text that the row has
         [start, end] = row["elements"][0]["spans"][0]
-        assert "dog" in scores_of(row).generation[start:end]
+        assert "dog" in read_scores_of_row(row).generation[start:end]
     assert main(["score", str(table), *flags]) == EXIT_OK  # resumes
     capsys.readouterr()
     assert main(["score", str(table), *flags[1:]]) == EXIT_UNUSABLE

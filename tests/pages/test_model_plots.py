@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.tables.standings import Tally
+from posh_reward.tables.standings import ScoreTotals
 
 pytest.importorskip("matplotlib")
 
@@ -14,8 +14,8 @@ LONG = (f"a_very_long_{n}_{'name_' * 12}{n}" for n in range(4))
 NAMES = ["sft", "$x$ \\frac", "描述 🐶\x1b[31m", *LONG]
 
 
-def tally(names: list[str], texts: int) -> Tally:
-    made = Tally()
+def tally(names: list[str], texts: int) -> ScoreTotals:
+    made = ScoreTotals()
     for place, name in enumerate(names):
         for text in range(texts):
             score = 0.5 + 0.01 * place + 0.02 * (text % 5)

@@ -15,11 +15,11 @@ from posh_reward.models.model import Prompt
 from posh_reward.other_metrics.page import render_metric_page
 from posh_reward.pages.element_marks import (
     PairCard,
+    cut_stretches,
     explain,
-    page,
-    preset_of,
     question_about,
-    stretches,
+    read_preset,
+    render_pairs,
 )
 from posh_reward.provenance import Origins
 from posh_reward.tables.item_ids import ItemIds
@@ -45,7 +45,7 @@ SCORES = Scores(0.5, 0.6, 0.55, "posh|preset:released", ELEMENTS, generation=GEN
 
 
 def test_stretches_join_to_the_text() -> None:
-    cut = list(stretches(SCORES, "precision"))
+    cut = list(cut_stretches(SCORES, "precision"))
     assert "".join(stretch.text for stretch in cut) == GENERATION
     marked = [(s.text, s.level) for s in cut if s.elements]
     assert marked == [("red", "absent"), ("dog", "weak"), (" sleeps", "weak")]
@@ -56,7 +56,7 @@ def marks(html: str) -> list[str]:
 
 
 def test_mistakes_are_marked_by_grade() -> None:
-    html = page([PairCard("One", SCORES)])
+    html = render_pairs([PairCard("One", SCORES)])
     in_key = ["absent", "weak", "partial"]
     assert marks(html) == [*in_key, "absent", "weak", "weak"]
     assert "A true detail that the reference leaves out is marked, too" in html
@@ -70,21 +70,21 @@ def test_texts_stay_texts(text: str) -> None:
     scores = Scores(
         0.2, 0.2, 0.2, text, (element(text, 0, len(text), 1.0),), generation=text, reference=text
     )
-    assert not re.search("<(script|img)", page([PairCard(text, scores)], title=text))
+    assert not re.search("<(script|img)", render_pairs([PairCard(text, scores)], title=text))
 
 
 def test_questions_are_worded_as_the_signature_says() -> None:
     red = SCORES.elements[0]
     asked = question_about(red, "posh|preset:paper|judge:x")
     assert asked == 'Is "red" from DESCRIPTION2 described as "red" in DESCRIPTION1?'
-    assert preset_of("another metric") == "released"
+    assert read_preset("another metric") == "released"
     unasked = replace(red, kind="relation", identifier="dog", other="{text}", direct=False)
     assert question_about(unasked) == '"red" was not asked about: "dog" or "{text}" is absent.'
 
 
 def test_a_pair_without_a_score_says_why() -> None:
     failed = Scores.failed(Failure("text", "the reference is empty"), "s")
-    html = page([PairCard("One", failed)])
+    html = render_pairs([PairCard("One", failed)])
     assert "No score: the reference is empty" in html
     assert unfilled(html) == []
 
@@ -96,7 +96,7 @@ def test_a_mark_says_which_witness() -> None:
     sky = replace(element("sky", 10, 13, 1.2), image_grade=blurred)
     scores = replace(SCORES, signature="posh|witness:x|supported:4|version:1",
                      elements=(fan, dog, sky), generation="A fan dog sky.")  # fmt: skip
-    html = page([PairCard("one", scores)])
+    html = render_pairs([PairCard("one", scores)])
     assert marks(html)[-3:] == ["seen", "weak", "absent"]
     for said in (
         "In the image, not in the reference (reference 1.2, image 4.5). Is &#34;fan&#34;",
@@ -105,7 +105,7 @@ def test_a_mark_says_which_witness() -> None:
     ):
         assert said in html
     assert "clear in the image, not in the reference" in html
-    assert "the image" not in page([PairCard("one", SCORES)])
+    assert "the image" not in render_pairs([PairCard("one", SCORES)])
     shown = explain(scores, color=False)
     assert "[fan]* [dog]2 [sky]1" in shown
     assert "* clear in the image" in shown

@@ -13,9 +13,9 @@ from posh_reward.audit.audit import render_page as attack_page
 from posh_reward.cli import EXIT_OK, main
 from posh_reward.other_metrics.page import render_metric_page
 from posh_reward.pages.element_marks import PairCard
-from posh_reward.pages.element_marks import page as pair_page
+from posh_reward.pages.element_marks import render_pairs as pair_page
 from posh_reward.pages.html import Thumbnails
-from posh_reward.pages.report_page import contents_of, report_page
+from posh_reward.pages.report_page import read_contents, report_page
 from posh_reward.provenance import Origins
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import collect
@@ -44,7 +44,7 @@ def row(name: str, overall: float | None, *elements: Element, **more: str) -> di
 
 
 def report(rows: list[Row], images: Thumbnails | None = None, baseline: str | None = None) -> str:
-    return report_page(contents_of(rows, images), "Title", baseline)
+    return report_page(read_contents(rows, images), "Title", baseline)
 
 
 ROWS = [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.tables.standings import Standing
+from posh_reward.tables.standings import ModelMeans
 from posh_reward.tables.statistics import Interval
 from recipes.demo import build_figures
 from research.demo_seeds import main
@@ -15,7 +15,7 @@ from research.demo_seeds import main
 def write_run(folder: Path, f1: float, gain: Interval) -> None:
     """Writes what the demo would: one model, and one difference."""
     axes = {"precision": Interval(0.9, 0, 1), "recall": Interval(0.8, 0, 1)}
-    model = Standing("SFT", 512, 0, {**axes, "f1": Interval(f1, 0, 1)}, 20.0)
+    model = ModelMeans("SFT", 512, 0, {**axes, "f1": Interval(f1, 0, 1)}, 20.0)
     figures = {"models": {"SFT": build_figures(model)}, "gains": {"precision": asdict(gain)}}
     folder.mkdir()
     (folder / "summary.json").write_text(json.dumps(figures))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.errors import InputError
-from posh_reward.tables.layouts import KNOWN
+from posh_reward.tables.layouts import ROW_COLUMNS
 from posh_reward.tables.reading import open_rows
 from posh_reward.tables.references import ReferenceFile
 from posh_reward.tables.tables import MAX_CELL_CHARACTERS, is_missing_cell
@@ -104,7 +104,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\
 WORDS = TEXTS.filter(lambda text: bool(text.strip()) and read_notation(text) is None)
 Items = dict[str, list[str]]
 ITEMS = st.dictionaries(
-    st.from_regex(r"[a-z0-9]{1,6}", fullmatch=True).filter(lambda id: id not in KNOWN),
+    st.from_regex(r"[a-z0-9]{1,6}", fullmatch=True).filter(lambda id: id not in ROW_COLUMNS),
     st.lists(WORDS, min_size=1, max_size=3),
     min_size=1,
     max_size=5,

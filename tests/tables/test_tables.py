@@ -30,12 +30,12 @@ Rows = list[dict[str, Any]]
 def read(path: Path, delimiter: str | None = None) -> Rows:
     with path.open("rb") as file:
         return list(
-            tables.read_table(file, repr(path.name), tables.format_of(path.name, delimiter))
+            tables.read_table(file, repr(path.name), tables.find_format(path.name, delimiter))
         )
 
 
 def written(path: Path, rows: Rows) -> Rows:
-    tables.write_table(rows, path, tables.format_of(path.name))
+    tables.write_table(rows, path, tables.find_format(path.name))
     return read(path)
 
 
@@ -131,13 +131,13 @@ def test_a_planted_link_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     for name in ("out.csv", "out.tsv"):
         (tmp_path / f"{name}.part").symlink_to(tmp_path / "precious.txt")
-        tables.write_table([{"id": 1}], tmp_path / name, tables.format_of(name))
+        tables.write_table([{"id": 1}], tmp_path / name, tables.find_format(name))
         assert not (tmp_path / name).is_symlink()
     (tmp_path / "new.csv.journal.jsonl").symlink_to(tmp_path / "precious.txt")
     new = str(tmp_path / "new.csv")
     with (
         pytest.raises(InputError, match="is a link"),
-        tables.sink(new, tables.format_of(new), False, dict),
+        tables.open_sink(new, tables.find_format(new), False, dict),
     ):
         pass
     assert (tmp_path / "precious.txt").read_text() == "mine"
@@ -171,7 +171,7 @@ def rows_of(path: Path) -> list[tables.Row]:
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
 def test_poshs_earlier_files_are_read(ending: str) -> None:
-    marked, failed = map(tables.scores_of, rows_of(EARLIER / f"posh.{ending}"))
+    marked, failed = map(tables.read_scores_of_row, rows_of(EARLIER / f"posh.{ending}"))
     red = Element("precision", "attribute", "red", 4.5, ((2, 5),), "dog",
                   image_grade=ImageGrade(4.5, 1.0))  # fmt: skip
     eye = Element("precision", "entity", "eye", None, ((9, 12),), "eye", direct=False,
@@ -213,7 +213,7 @@ def test_each_field_of_a_record_has_a_column_and_a_type(metric: str, tmp_path: P
     whole = row_of(metric, scores)
     assert list(whole) == names
     path = tmp_path / "a.parquet"
-    tables.write_table([{"id": "1", **whole}], path, tables.format_of(path.name))
+    tables.write_table([{"id": "1", **whole}], path, tables.find_format(path.name))
     [back] = rows_of(path)
     assert read_scores(metric, back) == scores
     assert json.loads(json.dumps(whole)) == whole

@@ -29,11 +29,11 @@ from posh_reward.tables.statistics import (
     Estimate,
     Floats,
     Ints,
-    estimate,
-    resampled_rows,
-    without_nan,
+    estimate_from_resamples,
+    replace_nan,
+    resample_rows,
 )
-from posh_reward.tables.text_tables import align
+from posh_reward.tables.text_tables import align_columns
 
 WIDTH = 100  # columns of notes in a terminal
 WIDEST = 5  # figures side by side in a table
@@ -143,7 +143,7 @@ def compare(
         raise InputError(f"no metric {against!r} to compare with: use one of {choices}")
     bases = (c for c in columns if (not c.missing if against is None else c.name == against))
     base = next(bases, None)
-    draws = resampled_rows(judgments.groups, settings.resamples, settings.seed)
+    draws = resample_rows(judgments.groups, settings.resamples, settings.seed)
     comparison = _Comparison(judgments, list(draws))
     lines = []
     with progress_bar(f"{judgments.name}: figures", len(columns), "metric", settings.quiet) as bar:
@@ -179,7 +179,7 @@ class _Comparison:
         p = nan if figure.p_value is None else figure.p_value(all.scores[rows], all.people[rows])
         value, samples = self._figures(figure, all, rows)
         images = self._images(rows)
-        found = estimate(value, samples, images)
+        found = estimate_from_resamples(value, samples, images)
         if figure.percent and value in (0, 1) and found.low == found.high:
             # If all images agree, so do all resamples, but others may not (Clopper and Pearson).
             least = 0.025 ** (1 / images)
@@ -193,7 +193,9 @@ class _Comparison:
         (ours, our_samples), (theirs, their_samples) = (
             self._figures(figure, each, rows) for each in both
         )
-        return estimate(ours - theirs, our_samples - their_samples, self._images(rows))
+        return estimate_from_resamples(
+            ours - theirs, our_samples - their_samples, self._images(rows)
+        )
 
     def _images(self, rows: Ints) -> int:
         return len({self.judgments.groups[row] for row in rows})
@@ -381,10 +383,10 @@ def _line_json(line: MetricLine) -> dict[str, Any]:
         "missing": line.missing or None,
         "failures": dict(line.failures),
         "figures": {
-            key: {**without_nan(asdict(cell.estimate) | {"p": cell.p}), "rows": cell.rows}
+            key: {**replace_nan(asdict(cell.estimate) | {"p": cell.p}), "rows": cell.rows}
             for key, cell in line.cells.items()
         },
-        "differences": {key: without_nan(asdict(each)) for key, each in line.differences.items()},
+        "differences": {key: replace_nan(asdict(each)) for key, each in line.differences.items()},
     }
 
 
@@ -414,7 +416,7 @@ def terminal_text(report: AgreementReport) -> str:
     parts = [report.title, fill(_legend(report), WIDTH)]
     for axis, figures in report.blocks:
         parts += map(
-            align, (_figure_rows(report, axis, figures), _difference_rows(report, figures))
+            align_columns, (_figure_rows(report, axis, figures), _difference_rows(report, figures))
         )
     failures = (
         f"{line.name}: {count:,} texts have no score: {reason}"

@@ -12,7 +12,7 @@ from posh_reward.datasets.images import path_exists
 from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.settings import shorten, shorten_list
 from posh_reward.tables import tables
-from posh_reward.tables.engine import image_file
+from posh_reward.tables.engine import find_image
 from posh_reward.tables.reading import open_rows
 from posh_reward.text_values import plain_value, read_text, read_texts
 from posh_reward.types import Failure
@@ -33,9 +33,9 @@ def read_rows(
 
     ``text`` is the column for the text of a layout that has only one.
     """
-    endings = (*tables.ENDINGS, ".json", ".xlsx")
+    endings = (*tables.FORMAT_BY_ENDING, ".json", ".xlsx")
     is_file = path_exists(name) and not Path(name).is_dir()
-    if name == tables.STANDARD or is_file or name.lower().endswith(endings):
+    if name == tables.STANDARD_STREAM or is_file or name.lower().endswith(endings):
         with open_rows(name, format, delimiter, text) as table:
             rows = list(table)
     else:
@@ -114,7 +114,7 @@ def image_in(row: tables.Row, column: str, folder: Path | None = None) -> tuple[
     if isinstance(image, Mapping):
         return name, image
     if folder is not None:
-        return name, image_file(folder, name) or str(folder / name)
+        return name, find_image(folder, name) or str(folder / name)
     return name, None if column == "uuid" else name
 
 

@@ -34,7 +34,7 @@ from posh_reward.study.agreement.agreement_report import (
 from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
 from posh_reward.study.agreement.metric_scores import Alerts, ScoreColumn, TextPair, in_batches
 from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
-from posh_reward.tables.statistics import Floats, Ints, group_numbers
+from posh_reward.tables.statistics import Floats, Ints, number_groups
 from posh_reward.tables.tables import Row
 from posh_reward.types import Failure, Span
 
@@ -241,7 +241,7 @@ def _held_out(counts: TokenCounts, weights: Floats, half: Floats) -> Floats:
 def span_figures(
     localisations: Mapping[str, Localisation], groups: Sequence[Hashable]
 ) -> list[Figure]:
-    half = (group_numbers(groups) % 2).astype(float)  # (texts,) 1 for texts of every other image
+    half = (number_groups(groups) % 2).astype(float)  # (texts,) 1 for texts of every other image
 
     def measure(axis: str, kind: str, all: Sample, draws: Sequence[Ints]) -> list[float]:
         metric = localisations[all.metric]

@@ -21,7 +21,7 @@ from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import Origins
 from posh_reward.study.agreement.judgment_files import check_columns
 from posh_reward.tables.statistics import Floats
-from posh_reward.tables.tables import JUDGED, Row, cell_number
+from posh_reward.tables.tables import AXIS_SCORES, Row, parse_number
 from posh_reward.types import Direction, Failure, Scores, Span
 
 AT_ONCE = 128  # pairs per call of a metric
@@ -118,7 +118,9 @@ def in_batches(
 
 def score_column(name: str, scores: Sequence[AxisScores], signature: str) -> ScoreColumn:
     # NumPy makes nan of None.
-    axes = {axis: np.array([getattr(s, axis) for s in scores], dtype=np.float64) for axis in JUDGED}
+    axes = {
+        axis: np.array([getattr(s, axis) for s in scores], dtype=np.float64) for axis in AXIS_SCORES
+    }
     failures = Counter(str(each.failure) for each in scores if each.failure is not None)
     return ScoreColumn(name, axes, dict(failures), signature)
 
@@ -130,14 +132,14 @@ def column_scores(name: str, texts: Sequence[TextPair]) -> ScoreColumn:
     """
     scores = []
     for text in texts:
-        columns = [f"{name}_{axis}{text.side}" for axis in JUDGED]
+        columns = [f"{name}_{axis}{text.side}" for axis in AXIS_SCORES]
         where = f"score of {text.generation[:60]!r}: "
         scores.append(AxisScores(*axes_in(text.row, columns, name + text.side, where)))
     if all(each == AxisScores() for each in scores):
         side = texts[0].side if texts else ""
         raise InputError(
             f"there are no scores {name!r}: the rows need a column {name + side!r}, or "
-            f"{', '.join(repr(f'{name}_{axis}{side}') for axis in JUDGED)}"
+            f"{', '.join(repr(f'{name}_{axis}{side}') for axis in AXIS_SCORES)}"
         )
     scores = [AxisScores(failure=NO_SCORE) if s == AxisScores() else s for s in scores]
     return score_column(name, scores, f"column {name}")
@@ -161,7 +163,7 @@ def number_in(row: Mapping[str, object], column: str, where: str = "") -> float 
     try:
         if isinstance(value, bool | list | dict):
             raise ValueError
-        number = cell_number(str(value))
+        number = parse_number(str(value))
     except ValueError:
         raise InputError(f"{where}{column} is {str(value)[:40]!r}, not a number") from None
     if isinf(number):  # means, differences and correlations would be undefined
@@ -269,10 +271,10 @@ class ScoresFile:
         columns = ("generation", "reference")
         check_columns(rows, {f"a column {column!r}": column for column in columns}, source)
         present = {name for row in rows for name in row}
-        if present.isdisjoint((*JUDGED, *JUDGED.values(), "score")):
-            names = ", ".join((*JUDGED.values(), *JUDGED))
+        if present.isdisjoint((*AXIS_SCORES, *AXIS_SCORES.values(), "score")):
+            names = ", ".join((*AXIS_SCORES.values(), *AXIS_SCORES))
             raise InputError(f"{source} has none of the columns {names} and score")
-        axes = [new if new in present else axis for axis, new in JUDGED.items()]
+        axes = [new if new in present else axis for axis, new in AXIS_SCORES.items()]
         self._scores: dict[tuple[object, object], AxisScores] = {}
         for place, row in enumerate(rows, start=1):
             where = f"{source}, row {place}: "

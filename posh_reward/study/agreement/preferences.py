@@ -38,8 +38,8 @@ from posh_reward.study.agreement.agreement_report import (
 )
 from posh_reward.study.agreement.judgment_files import check_columns, image_in, text_in, texts_in
 from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair
-from posh_reward.tables.statistics import Floats, Ints, correlation_p, kendall, spearman
-from posh_reward.tables.tables import JUDGED, Row, cell_number
+from posh_reward.tables.statistics import Floats, Ints, compute_p_value, kendall, spearman
+from posh_reward.tables.tables import AXIS_SCORES, Row, parse_number
 from posh_reward.types import is_missing
 
 LABELS = {
@@ -66,7 +66,7 @@ def label_score(label: object, where: str = "") -> float:
         if plain in LABELS:
             return LABELS[plain]
     try:
-        number = cell_number(str(label))
+        number = parse_number(str(label))
     except ValueError:
         number = nan
     if not -2 <= number <= 2:
@@ -125,7 +125,7 @@ class PairColumns:
     image: str = "uuid"  # groups rows for resampling; without this column each row is a group
     # Axis -> column of labels. Empty: the first text is better in every row, on every axis.
     labels: Mapping[str, str] = field(
-        default_factory=lambda: dict(zip(JUDGED, ("mistakes", "omissions", "overall_quality"),
+        default_factory=lambda: dict(zip(AXIS_SCORES, ("mistakes", "omissions", "overall_quality"),
                                          strict=True))
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def read_preferences(
     check_columns(rows, flags, name)
     texts: list[TextPair] = []
     groups: list[Hashable] = []
-    people: dict[str, list[float]] = {axis: [] for axis in columns.labels or JUDGED}
+    people: dict[str, list[float]] = {axis: [] for axis in columns.labels or AXIS_SCORES}
     for place, row in enumerate(rows, start=1):
         where = f"{name}, row {place}"
         both = _two_texts(row, columns, where, images)
@@ -198,8 +198,8 @@ def preference_figures(axes: Sequence[str]) -> list[Figure]:
         for axis in axes
         for figure in (
             Figure(axis, "acc", on_rows(accuracy), percent=True),
-            Figure(axis, "rho", on_rows(spearman), partial(correlation_p, spearmanr)),
-            Figure(axis, "tau", on_rows(kendall), partial(correlation_p, kendalltau)),
+            Figure(axis, "rho", on_rows(spearman), partial(compute_p_value, spearmanr)),
+            Figure(axis, "tau", on_rows(kendall), partial(compute_p_value, kendalltau)),
         )
     ]
 

@@ -32,13 +32,13 @@ from posh_reward.study.agreement.metric_scores import ScoreColumn, TextPair, num
 from posh_reward.tables.statistics import (
     Floats,
     Ints,
-    correlation_p,
+    compute_p_value,
+    group_rows,
     kendall,
     pearson,
-    rows_by_group,
     spearman,
 )
-from posh_reward.tables.tables import JUDGED, Row
+from posh_reward.tables.tables import AXIS_SCORES, Row
 
 Raters = Literal["each", "mean"]
 """Several ratings of a text: one row each, or one row with their mean."""
@@ -52,7 +52,7 @@ class RatingColumns:
     references: str = "references"  # a text, or a list of texts
     image: str = "image"  # groups texts for resampling and pairs; without it each is a group
     # Axis -> column of ratings to compare with: a number, or a list of them.
-    ratings: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(JUDGED, "rating"))
+    ratings: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(AXIS_SCORES, "rating"))
     raters: Raters = "each"
     group: str | None = None  # column such as ``task``, for figures of each of its values
 
@@ -144,11 +144,11 @@ def rating_figures(ratings: TextRatings) -> list[Figure]:
         figure
         for axis in ratings.people
         for figure in (
-            Figure(axis, "tau_b", on_rows(kendall), partial(correlation_p, kendalltau)),
+            Figure(axis, "tau_b", on_rows(kendall), partial(compute_p_value, kendalltau)),
             Figure(axis, "tau_c", on_rows(partial(kendall, variant="c")),
-                   partial(correlation_p, partial(kendalltau, variant="c"))),
-            Figure(axis, "rho", on_rows(spearman), partial(correlation_p, spearmanr)),
-            Figure(axis, "r", on_rows(pearson), partial(correlation_p, pearsonr)),
+                   partial(compute_p_value, partial(kendalltau, variant="c"))),
+            Figure(axis, "rho", on_rows(spearman), partial(compute_p_value, spearmanr)),
+            Figure(axis, "r", on_rows(pearson), partial(compute_p_value, pearsonr)),
             Figure(axis, "pairs", within.accuracies, percent=True),
         )
     ]  # fmt: skip
@@ -171,7 +171,7 @@ class WithinImages:
 
     @classmethod
     def of(cls, groups: Sequence[Hashable], texts: Ints) -> WithinImages:
-        return cls(rows_by_group(groups), texts)
+        return cls(group_rows(groups), texts)
 
     def accuracies(self, all: Sample, draws: Sequence[Ints]) -> list[float]:
         _, scores, people = all

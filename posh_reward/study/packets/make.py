@@ -56,7 +56,7 @@ class Album(LocalImages):
 
     def uri(self, item: StudyItem) -> str:
         source = self.source(item.image, item.id, item.reference)
-        copy = None if source is None else self.jpeg(source)
+        copy = None if source is None else self.copy_as_jpeg(source)
         if copy is None:
             raise InputError(
                 f"the image {item.image!r} of {item.id!r} cannot be found or read: run the "

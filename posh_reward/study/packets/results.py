@@ -13,6 +13,7 @@ import numpy as np
 
 from posh_reward.errors import MissingDependencyError
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
+from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets.rater_answers import AnswerCollection
 from posh_reward.study.packets.study_records import (
     AXES,
@@ -25,17 +26,16 @@ from posh_reward.study.packets.study_records import (
     unmarked_share,
 )
 from posh_reward.tables.statistics import (
-    ALIKE,
-    LEVEL,
-    CrossedDesign,
+    CONFIDENCE_LEVEL,
+    ROUNDING_TOLERANCE,
     Floats,
     Interval,
     Ints,
     MeanTest,
     bootstrap,
     bootstrap_mean,
-    holm,
-    unanimous,
+    bound_unanimous_mean,
+    correct_by_holm,
 )
 from posh_reward.tables.tables import Row
 
@@ -347,8 +347,8 @@ def _comparisons(answers: Sequence[Answer], key: PacketKey) -> tuple[Comparison,
         for axis in AXES
     }
     # Readers quote whichever statement of the page is striking, so all are one family.
-    general = dict(zip(tests, holm([both.p for both, _ in tests.values()]), strict=True))
-    here = dict(zip(tests, holm([own.p for _, own in tests.values()]), strict=True))
+    general = dict(zip(tests, correct_by_holm([both.p for both, _ in tests.values()]), strict=True))
+    here = dict(zip(tests, correct_by_holm([own.p for _, own in tests.values()]), strict=True))
     comparisons = []
     for pair, ours in pairs.items():
         ties, of_item = _ties(ours, key), Counter(answer.item for answer in ours)
@@ -370,8 +370,8 @@ def _comparisons(answers: Sequence[Answer], key: PacketKey) -> tuple[Comparison,
                     these_raters=own.interval,
                     p_mean=both.p,
                     p_holm=p,
-                    settled=p <= 1 - LEVEL and excludes and raters > 1,
-                    settled_here=p_here <= 1 - LEVEL and excludes,
+                    settled=p <= 1 - CONFIDENCE_LEVEL and excludes and raters > 1,
+                    settled_here=p_here <= 1 - CONFIDENCE_LEVEL and excludes,
                     wins=sum(mean > 0 for mean in means),
                     ties=sum(mean == 0 for mean in means),
                     losses=sum(mean < 0 for mean in means),
@@ -440,8 +440,8 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
         return None
     # A single pair cannot be resampled: alpha may be anything.
     low, high = (-1.0, 1.0) if isnan(estimate.low) else (estimate.low, estimate.high)
-    if high - low < ALIKE:
-        return unanimous(estimate.value, len(units), largest=1.0).interval
+    if high - low < ROUNDING_TOLERANCE:
+        return bound_unanimous_mean(estimate.value, len(units), largest=1.0).interval
     return Interval(estimate.value, low, high, len(units))
 
 

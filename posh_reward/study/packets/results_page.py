@@ -9,7 +9,7 @@ from posh_reward.pages.html import number, render
 from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
 from posh_reward.study.packets.study_records import BETTER, MARKS, VALUES
 from posh_reward.tables.statistics import Interval
-from posh_reward.tables.text_tables import align
+from posh_reward.tables.text_tables import align_columns
 
 FEW = 6  # with fewer raters, the page points it out
 METHODS = (
@@ -168,7 +168,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             [axis.axis, str(axis.mean), p_text(axis.p_mean), p_text(axis.p_holm), *counts,
              spread(axis.alpha)]
         )  # fmt: skip
-    yield align(rows)
+    yield align_columns(rows)
     for axis in comparison.axes:
         yield f"  {on_one_line(verdict(axis, comparison))}"
 

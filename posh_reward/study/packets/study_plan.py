@@ -10,9 +10,14 @@ from statistics import NormalDist
 import numpy as np
 
 from posh_reward.errors import InputError
+from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets import study_records
-from posh_reward.tables.statistics import FEWEST, LEVEL, CrossedDesign, Floats
-from posh_reward.tables.text_tables import align
+from posh_reward.tables.statistics import (
+    CONFIDENCE_LEVEL,
+    MIN_VALUES_FOR_SIGN,
+    Floats,
+)
+from posh_reward.tables.text_tables import align_columns
 
 VALUES = tuple(sorted(study_records.VALUES))
 NORMAL = NormalDist()
@@ -180,13 +185,13 @@ def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int 
 
     ``raters`` is their number per pair. Equal seeds simulate the same people.
     """
-    if settings.pairs < FEWEST:
+    if settings.pairs < MIN_VALUES_FOR_SIGN:
         return 0.0
     rng = np.random.default_rng(settings.seed)
     design, members = _design(settings.pairs, raters, settings.team, not settings.lean)
     shift = opinions.shift(settings.difference)
     # Bonferroni, not Holm: the first statement's level, whatever the others turn out to be.
-    level = 1 - (1 - LEVEL) / settings.statements
+    level = 1 - (1 - CONFIDENCE_LEVEL) / settings.statements
     successes, answers = 0, settings.pairs * raters
     at_once = max(1, 1_000_000 // answers)
     for start in range(0, studies, at_once):
@@ -195,9 +200,9 @@ def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int 
         lean = opinions.lean * rng.standard_normal((count, settings.team))
         own = opinions.own * rng.standard_normal((count, answers))
         latent = shift + np.repeat(shared, raters, axis=1) + lean[:, members] + own
-        means, variances = design.moments(opinions.choices(latent))  # of (studies, answers)
+        means, variances = design.estimate(opinions.choices(latent))  # of (studies, answers)
         these = variances._replace(items=variances.over_items, raters=0 * variances.raters)
-        reach = np.maximum(design.reach(variances, level), design.reach(these))
+        reach = np.maximum(design.half_width(variances, level), design.half_width(these))
         successes += int((means > reach).sum())
     return successes / studies
 
@@ -210,7 +215,7 @@ def pairs_needed(opinions: Opinions, settings: PlanSettings, raters: int) -> int
 
     # Power rises with pairs, so double to find a bracket, then bisect. Equal seeds simulate the
     # same people, which keeps noise out of comparisons.
-    low, high = FEWEST - 1, 16
+    low, high = MIN_VALUES_FOR_SIGN - 1, 16
     while not enough(high):
         low, high = high, min(high * 2, MOST)
         if low == MOST:
@@ -239,4 +244,4 @@ def plan_table(table: Sequence[AxisPlan], settings: PlanSettings) -> str:
         hours = "" if each.hours is None else f"{each.hours:.1f}"
         power = f"{each.power:.0%}"
         rows.append([each.axis, f"{each.alpha:.3f}", str(each.raters), needed, hours, power])
-    return "\n".join([*lines, align(rows)])
+    return "\n".join([*lines, align_columns(rows)])

@@ -81,7 +81,7 @@ def test_correlations_need_variation() -> None:
         statistics.spearman,
         statistics.kendall,
         statistics.pearson,
-        partial(statistics.correlation_p, kendalltau),
+        partial(statistics.compute_p_value, kendalltau),
     ):
         assert isnan(measure(flat, rising))
         assert isnan(measure(rising, flat))
