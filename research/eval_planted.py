@@ -123,7 +123,7 @@ def tokens_counted(texts: Sequence[TextMarks]) -> TokenCounts:
 def macro_f1(texts: Sequence[TextMarks], threshold: float) -> float:
     """Return the mean F1 of marked and of unmarked tokens, pooled over all texts."""
     counts = tokens_counted(texts)
-    return float(counts.macro_f1(np.ones((1, len(texts))))[0, counts.at(threshold)])
+    return float(counts.macro_f1(np.ones((1, len(texts))))[0, counts.threshold_index(threshold)])
 
 
 def best_threshold(texts: Sequence[TextMarks]) -> float:

@@ -24,7 +24,7 @@ from itertools import combinations, product
 import numpy as np
 
 from posh_reward.study.crossed import CrossedDesign
-from posh_reward.study.packets.draw import Design, draw
+from posh_reward.study.packets.draw import Design, draw_tasks
 from posh_reward.study.packets.study_plan import Opinions
 from posh_reward.study.packets.study_records import StudyItem
 from posh_reward.tables.statistics import (
@@ -81,7 +81,7 @@ def simulate(case: Case, seed: int, old: Tally, new: Tally) -> None:
     names = tuple(f"m{number}" for number in range(case.models))
     items = [StudyItem(str(n), "r", {m: f"{m} {n}" for m in names}) for n in range(case.pairs)]
     times = min(3, case.raters)
-    raters = draw(items, Design(seed, case.raters, 0, case.repeated, times))
+    raters = draw_tasks(items, Design(seed, case.raters, 0, case.repeated, times))
     tasks = [
         (int(task.item), place, task.models, number)
         for place, rater in enumerate(raters.values())
@@ -120,8 +120,8 @@ def look_at(
         for axis in range(AXES):
             taste = (tastes[rater_of, other, axis] - tastes[rater_of, one, axis]) / 2**0.5
             latent = SHARED**0.5 * quality[item_of, one, other, axis] + sides * case.side
-            latent += case.lean * taste + opinions.own * noise[ours, axis]
-            values = opinions.choices(latent)
+            latent += case.lean * taste + opinions.own_deviation * noise[ours, axis]
+            values = opinions.choose_answers(latent)
             means = [
                 float(values[[i for i, item in enumerate(item_of) if item == name]].mean())
                 for name in items
@@ -175,8 +175,8 @@ def grid_row(
             design = CrossedDesign(items.tolist(), members.tolist())
             latent = SHARED**0.5 * rng.standard_normal((AT_ONCE, images))[:, items]
             latent += lean * rng.standard_normal((AT_ONCE, raters))[:, members]
-            latent += opinions.own * rng.standard_normal((AT_ONCE, len(items)))
-            values = opinions.choices(latent)
+            latent += opinions.own_deviation * rng.standard_normal((AT_ONCE, len(items)))
+            values = opinions.choose_answers(latent)
             means, variances = design.estimate(values)
             half_widths = design.half_width(variances)
             if two_way:

@@ -24,12 +24,12 @@ import numpy as np
 from posh_reward.cli import main as posh_reward
 from posh_reward.datasets.scenes import scene_rows
 from posh_reward.study.packets.make import read_key
-from posh_reward.study.packets.rater_answers import collect, with_checksum
-from posh_reward.study.packets.results import FASTEST, results
-from posh_reward.study.packets.study_plan import Opinions, opinions_with
+from posh_reward.study.packets.rater_answers import collect_answers, sign_answers
+from posh_reward.study.packets.results import MAX_WORDS_PER_SECOND, compute_results
+from posh_reward.study.packets.study_plan import Opinions, fit_opinions
 from posh_reward.study.packets.study_records import (
     ANSWERS_FORMAT,
-    AXES,
+    PREFERENCE_AXES,
     PacketKey,
     RaterTask,
     word_spans,
@@ -60,8 +60,8 @@ def answer_file(key: PacketKey, name: str, crowd: Crowd) -> bytes:
         values = (
             _preferences(key, task, crowd, rng, name) if compares else _marks(key, task, crowd, rng)
         )
-        words = key.items[task.item].words(task.models)
-        seconds = round(words / FASTEST * rng.uniform(3, 6), 1)
+        words = key.items[task.item].count_words(task.models)
+        seconds = round(words / MAX_WORDS_PER_SECOND * rng.uniform(3, 6), 1)
         answers.append({"task": task.id, **values, "seconds": seconds, "comment": ""})
     content: Row = {
         "format": ANSWERS_FORMAT,
@@ -70,7 +70,7 @@ def answer_file(key: PacketKey, name: str, crowd: Crowd) -> bytes:
         "saved": "1970-01-01T00:00:00.000Z",
         "answers": answers,
     }
-    return with_checksum(content, rater.token)
+    return sign_answers(content, rater.token)
 
 
 def _preferences(
@@ -79,16 +79,16 @@ def _preferences(
     earlier, later = key.in_order(task.models)
     sign = 1 if task.models[0] == later else -1
     choices: Row = {}
-    for axis in AXES:
+    for axis in PREFERENCE_AXES:
         # Seed the quality with the item's name, so that all its raters see the same; and a rater's
         # taste for each model with the rater's name, so that it holds for all pairs.
         shared = _normal(crowd.seed, task.item, sorted(task.models), axis)
         early, late = (_normal(crowd.seed, name, model, axis) for model in (earlier, later))
-        latent = crowd.opinions.shift(crowd.preference[axis])
+        latent = crowd.opinions.find_shift(crowd.preference[axis])
         latent += crowd.opinions.shared**0.5 * shared + sign * crowd.opinions.side
         latent += crowd.opinions.lean * (late - early) / 2**0.5
-        latent += crowd.opinions.own * rng.gauss(0, 1)
-        choices[axis] = sign * int(crowd.opinions.choices(np.array(latent)))
+        latent += crowd.opinions.own_deviation * rng.gauss(0, 1)
+        choices[axis] = sign * int(crowd.opinions.choose_answers(np.array(latent)))
     return choices
 
 
@@ -115,7 +115,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--coarse", type=int, default=7, help="raters who compare; default: 7")
     parser.add_argument("--granular", type=int, default=3, help="raters who mark; default: 3")
     parser.add_argument("--alpha", type=float, default=0.3, help="how far they agree; default: 0.3")
-    for axis, value in zip(AXES, (-0.243, 0.432, 0.135), strict=True):  # the paper's, Table 7
+    for axis, value in zip(
+        PREFERENCE_AXES, (-0.243, 0.432, 0.135), strict=True
+    ):  # the paper's, Table 7
         parser.add_argument(f"--{axis}", type=float, default=value, help=f"true; default: {value}")
     parser.add_argument("--lean", type=float, default=0.3, help="raters' tastes; default: 0.3")
     parser.add_argument("--side", type=float, default=0.0, help="bias to #1; default: 0")
@@ -125,7 +127,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--dataset", default="scenes:heldout=256:plain=1",
                         help="whose images they describe; default: the demo's")  # fmt: skip
     flags = parser.parse_args(argv)
-    true = {axis: getattr(flags, axis) for axis in AXES}
+    true = {axis: getattr(flags, axis) for axis in PREFERENCE_AXES}
     if flags.models:
         texts, names = describe(flags.models, flags.output, flags.dataset, flags.pairs)
         generations: list[object] = [texts, "--dataset", flags.dataset]
@@ -139,7 +141,7 @@ def main(argv: list[str] | None = None) -> int:
         return status
     key = read_key(key_file, packet)
     rates = dict(zip(names, MARK_RATES, strict=True))
-    opinions = opinions_with(flags.alpha, lean=flags.lean, side=flags.side)
+    opinions = fit_opinions(flags.alpha, lean=flags.lean, side=flags.side)
     crowd = Crowd(true, opinions, rates, flags.seed)
     answers = flags.output / "answers"
     answers.mkdir(parents=True, exist_ok=True)
@@ -206,7 +208,7 @@ def shorten(reference: str, model: str, rng: random.Random) -> str:
 
 def compare(key: PacketKey, answers: Path, true: dict[str, float]) -> int:
     """Print found and true preferences; return 1 if an interval misses the true one."""
-    [comparison] = results(collect(answers.glob("*.json"), key), key).comparisons
+    [comparison] = compute_results(collect_answers(answers.glob("*.json"), key), key).comparisons
     missed = 0
     for each in comparison.axes:
         inside = each.mean.low <= true[each.axis] <= each.mean.high

@@ -258,9 +258,9 @@ def load_text_ratings(flags: argparse.Namespace) -> TextRatings:
 
 
 def choose_rating_columns(flags: argparse.Namespace) -> dict[str, str]:
-    from posh_reward.study.agreement.judgment_files import AXIS_RATINGS
+    from posh_reward.study.agreement.judgment_files import LAYOUTS_WITH_AXIS_RATINGS
 
-    if not flags.rating and flags.layout in AXIS_RATINGS:
+    if not flags.rating and flags.layout in LAYOUTS_WITH_AXIS_RATINGS:
         return {axis: axis for axis in JUDGED_AXES}
     return map_axes(flags.rating or ["rating"], "--rating")
 
@@ -319,11 +319,15 @@ def map_axes(columns: list[str], flag: str) -> dict[str, str]:
 
 
 def _load_rows(flags: argparse.Namespace) -> list[Row]:
-    from posh_reward.study.agreement.judgment_files import LAYOUTS, check_columns, read_rows
+    from posh_reward.study.agreement.judgment_files import (
+        READERS_BY_LAYOUT,
+        check_columns,
+        read_rows,
+    )
 
     options.check_replaceable(flags.json, options.FIGURES_START)
     if flags.layout is not None:
-        return LAYOUTS[flags.layout](Path(flags.input), flags.reference_file)
+        return READERS_BY_LAYOUT[flags.layout](Path(flags.input), flags.reference_file)
     rows = read_rows(
         flags.input, split=flags.split, format=flags.format, delimiter=flags.delimiter,
         images=flags.harmonic_judge is not None or flags.llm_sees != "reference",

@@ -64,14 +64,14 @@ def read_answers(flags: argparse.Namespace) -> int:
     readings = rater_answers.count_reading(
         _name_beside(Path(flags.key), ".readings.jsonl"), collection.answers
     )
-    study = results.results(collection, key, flags.leave_out, readings)
-    options.show_figures(flags, asdict(study), results_page.summary(study))
+    study = results.compute_results(collection, key, flags.leave_out, readings)
+    options.show_figures(flags, asdict(study), results_page.summary_text(study))
     if flags.page:
         page = results_page.results_page(study, flags.title)
         options.write_file(Path(flags.page), page.encode("utf-8"))
     if flags.output:
-        answers = results.answers_that_count(collection, flags.leave_out)
-        rows = results.answer_rows(answers, key)
+        answers = results.select_answers(collection, flags.leave_out)
+        rows = results.list_answer_rows(answers, key)
         private = 0o600  # people's own answers and comments
         tables.write_table(rows, Path(flags.output), tables.find_format(flags.output), private)
     return EXIT_INCOMPLETE if collection.refusals else EXIT_OK
@@ -80,13 +80,13 @@ def read_answers(flags: argparse.Namespace) -> int:
 def _collect_answers(flags: argparse.Namespace) -> tuple[PacketKey, AnswerCollection]:
     """Read the key and the raters' files; print what does not count."""
     from posh_reward.study.packets.make import read_key
-    from posh_reward.study.packets.rater_answers import collect
+    from posh_reward.study.packets.rater_answers import collect_answers
 
     key = read_key(Path(flags.key), Path(flags.packet) if flags.packet else None)
     unknown = [name for name in flags.leave_out if name not in key.raters]
     if unknown:
         raise InputError(f"unknown rater {unknown[0]!r}: choose from {', '.join(key.raters)}")
-    collection = collect(list_answer_files(flags.answers), key, partial=flags.partial)
+    collection = collect_answers(list_answer_files(flags.answers), key, partial=flags.partial)
     for verb, notes in (("refused", collection.refusals), ("not counted", collection.superseded)):
         for note in notes:
             print(f"{verb} {on_one_line(note)}", file=sys.stderr)
@@ -252,7 +252,7 @@ def make_packet(flags: argparse.Namespace) -> int:
     rows = chain.from_iterable(
         _read_rows(name, columns, flags, joined, models[name]) for name in flags.generations
     )
-    whole = make.items_of(rows, columns)
+    whole = make.read_study_items(rows, columns)
     options.print_warnings((), joined)
     options.check_alike(whole.origins, allowed=flags.allow_differences)
     items = replace(whole, items=whole.items[: flags.limit])
@@ -264,7 +264,7 @@ def make_packet(flags: argparse.Namespace) -> int:
     if not flags.no_images:
         dataset = options.load_dataset_images(flags)
         album = make.Album([file.parent for file in files], dataset)
-    inputs = {file.name: make.digest(file.read_bytes()) for file in files}
+    inputs = {file.name: make.sha256_hex(file.read_bytes()) for file in files}
     packet = make.make_packet(items, design, album, inputs, texts=_load_texts(flags))
     make.write_packet(packet, folder, key)
     lines = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
@@ -362,11 +362,11 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
 def plan_study(flags: argparse.Namespace) -> int:
     from dataclasses import fields
 
-    from posh_reward.study.packets.study_plan import PlanSettings, plan_table, plans
+    from posh_reward.study.packets.study_plan import PlanSettings, plan_axes, plan_table
 
     settings = PlanSettings(
         **{each.name: getattr(flags, each.name) for each in fields(PlanSettings)}
     )
     alphas = None if flags.alpha is None else {"given": flags.alpha}
-    options.write_text(plan_table(plans(settings, flags.raters, alphas), settings))
+    options.write_text(plan_table(plan_axes(settings, flags.raters, alphas), settings))
     return EXIT_OK

@@ -28,25 +28,25 @@ from starlette.routing import Route
 from posh_reward.errors import InputError
 from posh_reward.process.locks import LOCK_FILE, keep_folder, whole_file
 from posh_reward.serve.hosts import OwnHosts
-from posh_reward.study.packets.make import page_to_serve
-from posh_reward.study.packets.rater_answers import AnswerSheet, sheets_in
+from posh_reward.study.packets.make import make_servable
+from posh_reward.study.packets.rater_answers import AnswerSheet, read_sheets
 from posh_reward.study.packets.study_records import Answer, PacketKey
 
 logger = logging.getLogger(__name__)
 
-LARGEST = 4_000_000  # bytes of a rater's answers; comments have up to 2,000 characters
-HEADERS = {
+MAX_ANSWER_BYTES = 4_000_000  # bytes of a rater's answers; comments have up to 2,000 characters
+RESPONSE_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",  # a link's token is a secret
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex",
 }
-VERSION = "X-Answers-Version"
+VERSION_HEADER = "X-Answers-Version"
 """Header of requests and replies; not an ETag, which proxies change, such as to compress."""
-EARLIER, MOST_KEPT = ".earlier", 200
-"""Folder of replaced answers, next to those that count, and most of them for a rater."""
-NOTHING = "none"  # version of missing answers
+EARLIER_FOLDER = ".earlier"  # folder of replaced answers, next to those that count
+MAX_EARLIER_FILES = 200  # replaced files of a rater
+NO_ANSWERS_VERSION = "none"  # version of missing answers
 
 
 def study_app(
@@ -64,12 +64,12 @@ def study_app(
     site = StudySite(key, packet, answers, tokens)
     app = Starlette(
         routes=[
-            Route("/r/{token}", site.page),
-            Route("/r/{token}/answers", site.send, methods=["GET"]),
-            Route("/r/{token}/answers", site.store, methods=["PUT"]),
+            Route("/r/{token}", site.send_page),
+            Route("/r/{token}/answers", site.send_answers, methods=["GET"]),
+            Route("/r/{token}/answers", site.store_answers, methods=["PUT"]),
             Route("/health", lambda _: PlainTextResponse("ok")),
         ],
-        exception_handlers={OSError: site.refuse},
+        exception_handlers={OSError: site.report_fault},
     )
     remedy = "name it with --url, such as --url https://study.museum.example"
     app.add_middleware(OwnHosts, names=names, remedy=remedy)
@@ -94,51 +94,55 @@ class StudySite:
             except OSError as error:
                 why = f"cannot read the page {str(path)!r}: {error.strerror}"
                 raise InputError(why) from None
-            self._pages[rater] = page_to_serve(page).encode()
+            self._pages[rater] = make_servable(page).encode()
 
-    async def page(self, request: Request) -> Response:
-        return Response(self._pages[self._rater(request)], media_type="text/html", headers=HEADERS)
+    async def send_page(self, request: Request) -> Response:
+        return Response(
+            self._pages[self._find_rater(request)], media_type="text/html", headers=RESPONSE_HEADERS
+        )
 
-    async def send(self, request: Request) -> Response:
+    async def send_answers(self, request: Request) -> Response:
         """Send the stored answers with their version; status 204 without any."""
-        rater = self._rater(request)
-        data = await run_in_threadpool(self._stored, rater)
-        headers = {**HEADERS, VERSION: _version(data)}
+        rater = self._find_rater(request)
+        data = await run_in_threadpool(self._read_stored, rater)
+        headers = {**RESPONSE_HEADERS, VERSION_HEADER: _compute_version(data)}
         if data is None:
             return Response(status_code=204, headers=headers)
         return Response(data, media_type="application/json", headers=headers)
 
-    async def store(self, request: Request) -> Response:
+    async def store_answers(self, request: Request) -> Response:
         """Store answers based on the version in the header; on disk before the reply.
 
         Status 412 if others came in between, from another computer: the page merges them and sends
         again.
         """
-        rater = self._rater(request)
-        if int(request.headers.get("content-length", LARGEST + 1)) > LARGEST:
-            return PlainTextResponse(f"these are more than {LARGEST:,} bytes", 413)
+        rater = self._find_rater(request)
+        if int(request.headers.get("content-length", MAX_ANSWER_BYTES + 1)) > MAX_ANSWER_BYTES:
+            return PlainTextResponse(f"these are more than {MAX_ANSWER_BYTES:,} bytes", 413)
         data = await request.body()
         try:
-            [sheet] = await run_in_threadpool(sheets_in, data, self._key)
+            [sheet] = await run_in_threadpool(read_sheets, data, self._key)
         except (InputError, ValueError) as error:
             return PlainTextResponse(str(error)[:300], 422)
         if sheet.rater != rater:
             return PlainTextResponse("these are another rater's answers", 422)
         async with self._locks[rater]:
-            before = await run_in_threadpool(self._stored, rater)
-            if request.headers.get(VERSION) != _version(before):
+            before = await run_in_threadpool(self._read_stored, rater)
+            if request.headers.get(VERSION_HEADER) != _compute_version(before):
                 return Response(status_code=412)
             if before is not None and before != data:
-                await run_in_threadpool(self._keep, before, sheet)
-            await run_in_threadpool(write_through, self._file(rater), data)
+                await run_in_threadpool(self._keep_earlier, before, sheet)
+            await run_in_threadpool(replace_on_disk, self._answers_path(rater), data)
         if self._fault:
             logger.warning("answers can be stored again")
         self._fault = ""
-        return Response(status_code=204, headers={VERSION: _version(data)})
+        return Response(status_code=204, headers={VERSION_HEADER: _compute_version(data)})
 
-    async def refuse(self, _: Request, error: Exception) -> Response:
+    async def report_fault(self, _: Request, error: Exception) -> Response:
         """Tell that the disk fails, such as a full one; the page keeps the answers and retries."""
-        fault = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        fault = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            fault = error.strerror
         if fault != self._fault:
             logger.error(
                 "answers cannot be stored in %r (%s): make room; raters' browsers keep them and "
@@ -147,49 +151,51 @@ class StudySite:
         self._fault = fault
         return PlainTextResponse(f"the answers cannot be stored: {fault}", 507)
 
-    def _rater(self, request: Request) -> str:
+    def _find_rater(self, request: Request) -> str:
         try:
             return self._tokens[request.path_params["token"]]
         except KeyError:
             why = "There is no page here: please check the link that you were sent."
             raise HTTPException(404, why) from None
 
-    def _file(self, rater: str) -> Path:
+    def _answers_path(self, rater: str) -> Path:
         return self._answers / f"answers-{self._key.packet}-{rater}.json"
 
-    def _keep(self, before: bytes, after: AnswerSheet) -> None:
+    def _keep_earlier(self, before: bytes, after: AnswerSheet) -> None:
         """Keep stored answers that are not among those which replace them.
 
         Whoever opens a link with old answers in the browser could send them instead of newer ones.
         """
-        now = _timeless(after)
+        now = _drop_times(after)
         try:
-            [stored] = sheets_in(before, self._key)
-            is_lost = any(each not in now for each in _timeless(stored))
+            [stored] = read_sheets(before, self._key)
+            is_lost = any(each not in now for each in _drop_times(stored))
         except ValueError:  # damaged, or of an older version
             is_lost = True
-        folder, name = self._answers / EARLIER, self._file(after.rater).stem
+        folder, name = self._answers / EARLIER_FOLDER, self._answers_path(after.rater).stem
         count = len(list(folder.glob(f"{name}-*.json")))
-        if is_lost and count < MOST_KEPT:
+        if is_lost and count < MAX_EARLIER_FILES:
             folder.mkdir(0o700, exist_ok=True)
-            write_through(folder / f"{name}-{count + 1:03}.json", before)
+            replace_on_disk(folder / f"{name}-{count + 1:03}.json", before)
 
-    def _stored(self, rater: str) -> bytes | None:
+    def _read_stored(self, rater: str) -> bytes | None:
         try:
-            return self._file(rater).read_bytes()
+            return self._answers_path(rater).read_bytes()
         except FileNotFoundError:
             return None
 
 
-def _timeless(sheet: AnswerSheet) -> list[Answer]:
+def _drop_times(sheet: AnswerSheet) -> list[Answer]:
     return [replace(each, seconds=None) for each in sheet.answers]
 
 
-def _version(data: bytes | None) -> str:
-    return NOTHING if data is None else sha256(data).hexdigest()[:32]
+def _compute_version(data: bytes | None) -> str:
+    if data is None:
+        return NO_ANSWERS_VERSION
+    return sha256(data).hexdigest()[:32]
 
 
-def write_through(path: Path, data: bytes) -> None:
+def replace_on_disk(path: Path, data: bytes) -> None:
     """Replace a file on disk; a kill or a power cut leaves either the old or the new one.
 
     Only its owner may read it: it has people's answers, or tokens with which anyone can answer.
@@ -210,7 +216,7 @@ def read_tokens(path: Path, raters: Iterable[str]) -> dict[str, str]:
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
         rows.writerows([("rater", "token"), *((n, secrets.token_urlsafe(16)) for n in names)])
-        write_through(path, text.getvalue().encode())
+        replace_on_disk(path, text.getvalue().encode())
     try:
         table = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
         tokens = {row["token"]: row["rater"] for row in table if row["token"]}

@@ -23,8 +23,8 @@ from posh_reward.metrics.metric import SEVERAL
 from posh_reward.models.hub import UNKNOWN_IDENTITY, adapter_base, find_identity
 from posh_reward.provenance import ORIGIN_FIELDS, Origin, Origins, read_origin
 from posh_reward.run_record import RUN_FILE, UNCHECKED_WARNING, RunRecord, read_run
-from posh_reward.study.packets.make import digest, read_key
-from posh_reward.study.packets.rater_answers import sheets_in
+from posh_reward.study.packets.make import read_key, sha256_hex
+from posh_reward.study.packets.rater_answers import read_sheets
 from posh_reward.study.packets.study_records import ANSWERS_FORMAT, PacketKey
 from posh_reward.tables.reading import open_rows
 from posh_reward.tables.tables import FORMAT_BY_ENDING, Row
@@ -129,7 +129,7 @@ class Tracer:
             facts["key"] = "not here"
         else:
             try:
-                sheets_in(path.read_bytes(), read_key(key))
+                read_sheets(path.read_bytes(), read_key(key))
             except InputError as error:
                 problem = str(error)
         yield Step(f"answers to packet {packet}", str(path), facts, problem)
@@ -186,7 +186,7 @@ class Tracer:
             if not file.is_file():
                 yield Step("descriptions", file.name, {"file": "not next to the key"})
             else:
-                if digest(file.read_bytes()) != key.inputs[file.name]:
+                if sha256_hex(file.read_bytes()) != key.inputs[file.name]:
                     changed.append(str(file))
                 model = file.stem if len(files) > 1 else ""  # of rows that name none
                 yield from self._trace_table(file, model)
@@ -393,7 +393,7 @@ def _opens_packet(path: Path, packet: object) -> bool:
 def _hash_file(path: Path) -> str | None:
     if not path.is_file():
         return None
-    return digest(path.read_bytes())
+    return sha256_hex(path.read_bytes())
 
 
 def _hash_text(text: str) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 from posh_reward.cli import EXIT_UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.study.packets.make import read_key
-from posh_reward.study.packets.study_plan import opinions_with
+from posh_reward.study.packets.study_plan import fit_opinions
 from tests.cli.running import rows_in, write_rows
 from tools.simulate_study import Crowd, answer_file
 
@@ -42,7 +42,7 @@ def make(generations: list[Path], folder: Path, *more: object) -> int:
 def answered(tmp_path: Path, *names: str) -> Path:
     """A folder with the files of simulated raters who prefer the second model."""
     key = read_key(tmp_path / "out.key.json")
-    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1.5), opinions_with(0.5), {})
+    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1.5), fit_opinions(0.5), {})
     folder = tmp_path / "answers"
     folder.mkdir()
     for name in names or key.raters:
@@ -177,7 +177,7 @@ def test_a_rater_set_aside_is_in_no_table_and_readings_are_counted(
     key = tmp_path / "out.key.json"
     assert packets("read", key, folder) == 0
     assert "were read" not in capsys.readouterr().out
-    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1), opinions_with(0.5), {})
+    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1), fit_opinions(0.5), {})
     (folder / "rater-02.json").write_bytes(answer_file(read_key(key), "rater-02", crowd))
     assert packets("read", key, folder, "--leave-out", "rater-01", "-o", rows) == 0
     assert "New answers were read 2 times" in capsys.readouterr().out

@@ -18,8 +18,8 @@ from posh_reward.pages.html import Thumbnails
 from posh_reward.pages.report_page import read_contents, report_page
 from posh_reward.provenance import Origins
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import collect
-from posh_reward.study.packets.results import results
+from posh_reward.study.packets.rater_answers import collect_answers
+from posh_reward.study.packets.results import compute_results
 from posh_reward.study.packets.results_page import results_page
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.tables import Row
@@ -299,7 +299,7 @@ def of_study(made: Packet) -> Callable[[Path], str]:
             (folder / f"{name}.json").write_bytes(saved(made.key, name, answers))
         (folder / "damaged.json").write_bytes(b"{")
         files = sorted(folder.glob("*.json"))
-        return results_page(results(collect(files, made.key), made.key, readings=2))
+        return results_page(compute_results(collect_answers(files, made.key), made.key, readings=2))
 
     return page
 

@@ -16,8 +16,8 @@ from posh_reward.cli import main
 from posh_reward.models.hub import weights_fingerprint
 from posh_reward.run_record import read_run
 from posh_reward.study.packets.make import read_key
-from posh_reward.study.packets.study_plan import opinions_with
-from posh_reward.study.packets.study_records import AXES
+from posh_reward.study.packets.study_plan import fit_opinions
+from posh_reward.study.packets.study_records import PREFERENCE_AXES
 from recipes import dapo_posh, generate, sft
 from tests.recipes.test_smoke import UNMASKED, flags
 from tools.simulate_study import Crowd, answer_file
@@ -45,7 +45,7 @@ def made(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         make = ["packets", "make", "said.jsonl", "-o", "packet", "--dataset", IMAGES]
         assert main([*make, "--coarse", "2", "--times", "2"]) == 0
         key = read_key(Path("packet.key.json"))
-        crowd = Crowd(dict.fromkeys(AXES, 0.5), opinions_with(0.5), {})
+        crowd = Crowd(dict.fromkeys(PREFERENCE_AXES, 0.5), fit_opinions(0.5), {})
         Path("answers").mkdir()
         for name in key.raters:
             Path("answers", f"{name}.json").write_bytes(answer_file(key, name, crowd))

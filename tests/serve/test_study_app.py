@@ -20,7 +20,7 @@ import pytest
 from posh_reward.cli.packets import list_answer_files
 from posh_reward.serve.study_app import read_tokens, study_app
 from posh_reward.study.packets.make import read_key, write_packet
-from posh_reward.study.packets.rater_answers import collect
+from posh_reward.study.packets.rater_answers import collect_answers
 from posh_reward.training.doctor.node_checks import free_port
 from tests.chromium import Browser
 from tests.serve.test_app import served
@@ -187,7 +187,7 @@ def test_only_a_raters_own_whole_answers_are_stored(site: Site) -> None:
     assert page.headers["referrer-policy"] == "no-referrer"
     for path in ("x", "../packet.key.json", "%2e%2e/packet.key.json"):
         assert httpx.get(site.links["rater-01"][:-22] + path).status_code == 404
-    assert collect([site.file()], PACKET.key).sheets[0].unfinished == ()
+    assert collect_answers([site.file()], PACKET.key).sheets[0].unfinished == ()
 
 
 def test_answers_that_older_ones_replace_are_kept(site: Site) -> None:

@@ -48,7 +48,7 @@ def simulated(design: CrossedDesign, items: Ints, raters: Ints, lean: float) -> 
     latent = 0.3**0.5 * rng.standard_normal((2000, design.items))[:, items]
     latent += lean * rng.standard_normal((2000, design.raters))[:, raters]
     latent += (0.7 - lean**2) ** 0.5 * rng.standard_normal((2000, len(items)))
-    return opinions.choices(latent)
+    return opinions.choose_answers(latent)
 
 
 @pytest.mark.parametrize("lean", [0.0, 0.3])

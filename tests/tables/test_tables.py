@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.metrics.records import RECORDS, metric_of, read_scores, record_class, row_of
 from posh_reward.study.agreement.metric_scores import number_in
-from posh_reward.study.agreement.preferences import label_score
+from posh_reward.study.agreement.preferences import read_label
 from posh_reward.tables import tables
 from posh_reward.tables.dataset_images import DatasetImages
 from posh_reward.tables.reading import open_rows
@@ -106,7 +106,7 @@ def test_a_spreadsheet_sees_utf_8_and_programs_do_not_notice(
 )
 def test_decimal_commas_are_read_alike_everywhere(cell: str, value: float) -> None:
     assert number_in({"score": cell}, "score") == value
-    assert label_score(cell) == value
+    assert read_label(cell) == value
     assert tables.parse_cells("posh", {"f1": cell})["f1"] == value
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from posh_reward.study.packets.make import make_packet
-from posh_reward.study.packets.rater_answers import collect
-from posh_reward.study.packets.results import results
-from posh_reward.study.packets.study_plan import opinions_with
+from posh_reward.study.packets.rater_answers import collect_answers
+from posh_reward.study.packets.results import compute_results
+from posh_reward.study.packets.study_plan import fit_opinions
 from tests.study.packets.studies import items
 from tools.simulate_study import Crowd, answer_file, main
 
@@ -30,12 +30,12 @@ def test_intervals_hold_the_truth_as_often_as_they_say(tmp_path: Path) -> None:
     inside = 0
     for seed in range(60):
         key = make_packet(items(40), Design(seed), None, {}).key
-        crowd = Crowd(true, opinions_with(0.235), {}, seed)
+        crowd = Crowd(true, fit_opinions(0.235), {}, seed)
         folder = tmp_path / str(seed)
         folder.mkdir()
         for name in key.raters:
             (folder / name).write_bytes(answer_file(key, name, crowd))
-        [comparison] = results(collect(folder.iterdir(), key), key).comparisons
+        [comparison] = compute_results(collect_answers(folder.iterdir(), key), key).comparisons
         inside += sum(
             each.mean.low <= true[each.axis] <= each.mean.high for each in comparison.axes
         )

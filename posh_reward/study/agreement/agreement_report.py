@@ -22,7 +22,7 @@ from posh_reward.study.agreement.metric_scores import (
     Measure,
     ScoreColumn,
     TextPair,
-    column_scores,
+    read_score_column,
     score_texts,
 )
 from posh_reward.tables.statistics import (
@@ -35,11 +35,11 @@ from posh_reward.tables.statistics import (
 )
 from posh_reward.tables.text_tables import align_columns
 
-WIDTH = 100  # columns of notes in a terminal
-WIDEST = 5  # figures side by side in a table
-SURE = 0.05  # correlations with a p-value from here on are marked with a question mark
-ENOUGH = 10  # fewest images to resample: with 8, 95 % intervals cover the truth in 85 % of cases
-NO_IMAGE = (
+NOTE_WIDTH_COLUMNS = 100  # columns of notes in a terminal
+MAX_FIGURES_PER_TABLE = 5  # figures side by side in a table
+SIGNIFICANCE_LEVEL = 0.05  # a correlation whose p-value is not below has a question mark
+MIN_IMAGES_FOR_INTERVAL = 10  # with 8, 95 % intervals cover the truth in 85 % of cases
+NO_IMAGE_ERROR = (
     "{} needs images, and no row has one: name the column of images with --image, or the folder "
     "of relative paths with --images"
 )
@@ -70,7 +70,7 @@ class Figure:
     measure: RowMeasure
     p_value: SimpleMeasure | None = None  # for the hypothesis that the figure is 0
     percent: bool = False  # printed in percent, as in the paper
-    centre: bool = True  # move a correlation's resamples (``centred``)
+    centre: bool = True  # move a correlation's resamples (``correct_bootstrap_bias``)
 
     @property
     def key(self) -> str:
@@ -128,29 +128,36 @@ class AgreementSettings:
     quiet: bool = False
 
 
-def compare(
+def compare_metrics(
     judgments: Judgments,
     columns: Sequence[ScoreColumn],
     figures: Sequence[Figure],
     settings: AgreementSettings,
 ) -> list[MetricLine]:
     """Measure each metric and compare it with the base, by default the first with scores."""
-    names, against = [column.name for column in columns], settings.against
-    if twins := {name for name in names if names.count(name) > 1}:
-        raise InputError(f"two metrics are called {min(twins)!r}: give each its own name")
-    if against is not None and against not in names:
-        choices = ", ".join(map(repr, names))
-        raise InputError(f"no metric {against!r} to compare with: use one of {choices}")
-    bases = (c for c in columns if (not c.missing if against is None else c.name == against))
-    base = next(bases, None)
+    base = _find_base(columns, settings.against)
     draws = resample_rows(judgments.groups, settings.resamples, settings.seed)
     comparison = _Comparison(judgments, list(draws))
     lines = []
     with progress_bar(f"{judgments.name}: figures", len(columns), "metric", settings.quiet) as bar:
         for column in columns:
-            lines.append(comparison.line(column, base, figures))
+            lines.append(comparison.measure_metric(column, base, figures))
             bar.update()
     return lines
+
+
+def _find_base(columns: Sequence[ScoreColumn], against: str | None) -> ScoreColumn | None:
+    """The metric to compare with: the one named, else the first that has scores."""
+    names = [column.name for column in columns]
+    for name in sorted(names):
+        if names.count(name) > 1:
+            raise InputError(f"two metrics are called {name!r}: give each its own name")
+    if against is None:
+        return next((column for column in columns if not column.missing), None)
+    if against not in names:
+        choices = ", ".join(map(repr, names))
+        raise InputError(f"no metric {against!r} to compare with: use one of {choices}")
+    return columns[names.index(against)]
 
 
 @dataclass(frozen=True)
@@ -159,52 +166,59 @@ class _Comparison:
 
     judgments: Judgments
     draws: Sequence[Ints]
-    # (Metric, figure, rows) -> ``_figures``; the base's are needed for every metric.
+    # (Metric, figure, rows) -> ``_resample_figure``; the base's are needed for every metric.
     cache: dict[tuple[str, str, bytes], tuple[float, Floats]] = field(default_factory=dict)
 
-    def line(
+    def measure_metric(
         self, column: ScoreColumn, base: ScoreColumn | None, figures: Sequence[Figure]
     ) -> MetricLine:
         if column.missing:
             return MetricLine(column.name, {}, missing=column.missing)
-        cells = {figure.key: self._cell(figure, column) for figure in figures}
-        differences = {}
-        if base is not None and base is not column and not base.missing:
-            differences = {each.key: self._difference(each, (column, base)) for each in figures}
+        cells: dict[str, Cell] = {}
+        differences: dict[str, Estimate] = {}
+        for figure in figures:
+            cells[figure.key] = self._measure_cell(figure, column)
+            if base is not None and base is not column and not base.missing:
+                differences[figure.key] = self._measure_difference(figure, column, base)
         return MetricLine(column.name, cells, differences, column.failures, column.signature)
 
-    def _cell(self, figure: Figure, column: ScoreColumn) -> Cell:
-        all = self._sample(column, figure)
+    def _measure_cell(self, figure: Figure, column: ScoreColumn) -> Cell:
+        all = self._find_sample(column, figure)
         rows = np.flatnonzero(~np.isnan(all.scores + all.people))
-        p = nan if figure.p_value is None else figure.p_value(all.scores[rows], all.people[rows])
-        value, samples = self._figures(figure, all, rows)
-        images = self._images(rows)
+        p = nan
+        if figure.p_value is not None:
+            p = figure.p_value(all.scores[rows], all.people[rows])
+        value, samples = self._resample_figure(figure, all, rows)
+        images = self._count_images(rows)
         found = estimate_from_resamples(value, samples, images)
         if figure.percent and value in (0, 1) and found.low == found.high:
-            # If all images agree, so do all resamples, but others may not (Clopper and Pearson).
+            # If all images agree, so do all resamples, but other images may not. The exact interval
+            # of a share (Clopper and Pearson): with n of n images right, a true share below
+            # .025^(1/n) would give such a sample in less than 2.5 % of cases.
             least = 0.025 ** (1 / images)
             found = replace(found, low=value * least, high=value or 1 - least)
         return Cell(found, len(rows), p)
 
-    def _difference(self, figure: Figure, columns: tuple[ScoreColumn, ScoreColumn]) -> Estimate:
+    def _measure_difference(
+        self, figure: Figure, column: ScoreColumn, base: ScoreColumn
+    ) -> Estimate:
+        one, other = self._find_sample(column, figure), self._find_sample(base, figure)
         # Only rows that both have: otherwise a metric that fails on hard rows would gain by it.
-        both = [self._sample(column, figure) for column in columns]
-        rows = np.flatnonzero(~np.isnan(both[0].people + both[0].scores + both[1].scores))
-        (ours, our_samples), (theirs, their_samples) = (
-            self._figures(figure, each, rows) for each in both
-        )
+        rows = np.flatnonzero(~np.isnan(one.people + one.scores + other.scores))
+        ours, our_samples = self._resample_figure(figure, one, rows)
+        theirs, their_samples = self._resample_figure(figure, other, rows)
         return estimate_from_resamples(
-            ours - theirs, our_samples - their_samples, self._images(rows)
+            ours - theirs, our_samples - their_samples, self._count_images(rows)
         )
 
-    def _images(self, rows: Ints) -> int:
+    def _count_images(self, rows: Ints) -> int:
         return len({self.judgments.groups[row] for row in rows})
 
-    def _sample(self, column: ScoreColumn, figure: Figure) -> Sample:
+    def _find_sample(self, column: ScoreColumn, figure: Figure) -> Sample:
         scores = self.judgments.scores(column, figure.axis)
         return Sample(column.name, scores, self.judgments.people[figure.axis])
 
-    def _figures(self, figure: Figure, all: Sample, rows: Ints) -> tuple[float, Floats]:
+    def _resample_figure(self, figure: Figure, all: Sample, rows: Ints) -> tuple[float, Floats]:
         """Return the figure on the ``rows``, and in each resample of them (resamples,)."""
         key = all.metric, figure.key, rows.tobytes()
         if key not in self.cache:
@@ -212,24 +226,34 @@ class _Comparison:
             # metrics see the same resamples and their differences stay paired.
             usable = np.zeros(len(all.people), dtype=bool)
             usable[rows] = True
-            draws = [rows, *(draw[usable[draw]] for draw in self.draws)]
+            draws = [rows]
+            for draw in self.draws:
+                draws.append(draw[usable[draw]])
             value, *values = figure.measure(all, draws)
             samples = np.array(values, dtype=np.float64)
-            moved = figure.centre and not figure.percent
-            self.cache[key] = value, centred(value, samples) if moved else samples
+            if figure.centre and not figure.percent:
+                samples = correct_bootstrap_bias(value, samples)
+            self.cache[key] = value, samples
         return self.cache[key]
 
 
-def centred(value: float, samples: Floats) -> Floats:
-    """Move a correlation's values in resamples so that their mean is its value in the sample."""
+def correct_bootstrap_bias(value: float, samples: Floats) -> Floats:
+    """Bias correction of the bootstrap: subtract from each resample's value the estimated bias.
+
+    The bootstrap estimates the bias of a figure t as the mean of its values in resamples minus its
+    value in the sample, b = mean(t*) - t (Efron and Tibshirani, An Introduction to the Bootstrap,
+    section 10.2). Values in resamples have that bias once more than the sample has, so t* - b has
+    the place of t and the spread of t*. Correlations only, hence clipped to -1 to 1.
+    """
     # A correlation is about pairs of rows. Of those of 20 images, 1 in 20 is within an image; in a
     # resample it is 2 in 20, since an image that was drawn twice meets itself. Where rows of an
     # image agree better than others, as with captions by the same five models, resamples of a tau
-    # of .804 gave [.805, .811], without the figure itself. The spread is right, the place is not.
+    # of .804 gave [.805, .811], without the figure itself. The bias is the resampling's, not the
+    # figure's: so we move the interval and report t itself, not t - b.
     if np.isnan(samples).all():
         return samples
-    moved: Floats = np.clip(samples + value - np.nanmean(samples), -1, 1)
-    return moved
+    corrected: Floats = np.clip(samples + value - np.nanmean(samples), -1, 1)
+    return corrected
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +271,11 @@ def paper_table(table: int) -> list[PaperLine]:
     # selection from it, with GPT4o (3) and GPT5 (2).
     file = resources.files(__package__).joinpath(f"tables/table{table}.csv")
     rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
-    return [
-        PaperLine(row.pop("metric"), {key: float(cell) for key, cell in row.items() if cell})
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        name = row.pop("metric")
+        lines.append(PaperLine(name, {key: float(cell) for key, cell in row.items() if cell}))
+    return lines
 
 
 @dataclass(frozen=True)
@@ -267,26 +292,29 @@ class AgreementReport:
     extra: Mapping[str, Any] = field(default_factory=dict)  # more for JSON, e.g. models' ratings
 
     @property
-    def blocks(self) -> list[tuple[str, list[Figure]]]:
-        """Axes with their figures, in order, at most ``WIDEST`` figures per block."""
+    def table_blocks(self) -> list[tuple[str, list[Figure]]]:
+        """Axes with their figures, in order, at most ``MAX_FIGURES_PER_TABLE`` a block."""
         axes: dict[str, list[Figure]] = {}
         for figure in self.figures:
             axes.setdefault(figure.axis, []).append(figure)
-        return [
-            (axis, figures[start : start + WIDEST])
-            for axis, figures in axes.items()
-            for start in range(0, len(figures), WIDEST)
-        ]
+        blocks = []
+        for axis, figures in axes.items():
+            for start in range(0, len(figures), MAX_FIGURES_PER_TABLE):
+                blocks.append((axis, figures[start : start + MAX_FIGURES_PER_TABLE]))
+        return blocks
 
 
 def score_columns(texts: Sequence[TextPair], settings: AgreementSettings) -> list[ScoreColumn]:
     """Score all texts with each metric; one that cannot run here has its remedy instead."""
-    for each in settings.measures:
-        if getattr(each, "sees", False) and all(text.image is None for text in texts):
-            raise InputError(NO_IMAGE.format(each.name))
-    columns = [score_texts(m, texts, settings.quiet) for m in settings.measures]
-    columns += [column_scores(name, texts) for name in settings.columns]
-    return columns + [ScoreColumn(name, {}, missing=why) for name, why in settings.missing]
+    without_images = all(text.image is None for text in texts)
+    for measure in settings.measures:
+        if getattr(measure, "sees", False) and without_images:
+            raise InputError(NO_IMAGE_ERROR.format(measure.name))
+    columns = [score_texts(measure, texts, settings.quiet) for measure in settings.measures]
+    columns += [read_score_column(name, texts) for name in settings.columns]
+    for name, why in settings.missing:
+        columns.append(ScoreColumn(name, {}, missing=why))
+    return columns
 
 
 def make_report(
@@ -303,44 +331,61 @@ def make_report(
 
     A warning about too few images is added to ``notes``. ``extra`` goes into the JSON.
     """
-    lines = compare(judgments, columns, figures, settings)
+    lines = compare_metrics(judgments, columns, figures, settings)
     check_any_row(lines, judgments.name)
-    keys = {figure.key for figure in figures}
-    paper = [
-        PaperLine(line.name, {key: value for key, value in line.figures.items() if key in keys})
-        for line in (paper_table(settings.table) if settings.table else ())
-    ]
-    against = settings.against or next((line.name for line in lines if not line.missing), None)
+    against = settings.against
+    if against is None:
+        against = next((line.name for line in lines if not line.missing), None)
+    notes = [*notes, *describe_missing_axes(columns), *warn_of_few_images(judgments.groups)]
     return AgreementReport(
         title,
         figures,
         lines,
-        [*notes, *partial_note(columns), *few_images_note(judgments.groups)],
-        [line for line in paper if line.figures],
+        notes,
+        _select_paper_lines(settings.table, figures),
         settings.table,
         against,
         extra or {},
     )
 
 
+def _select_paper_lines(table: int | None, figures: Sequence[Figure]) -> list[PaperLine]:
+    """The paper's values of our figures; none without the number of a table."""
+    if not table:
+        return []
+    keys = {figure.key for figure in figures}
+    lines = []
+    for line in paper_table(table):
+        if same := {key: value for key, value in line.figures.items() if key in keys}:
+            lines.append(PaperLine(line.name, same))
+    return lines
+
+
 def check_any_row(lines: Sequence[MetricLine], name: str) -> None:
+    """Raise ``InputError`` if no metric has a figure on any row, with the first reason."""
     full = [line for line in lines if line.cells]
-    if full and not any(cell.rows for line in full for cell in line.cells.values()):
-        reasons = [why for line in full for why in line.failures]
-        raise InputError(
-            f"{name}: nothing was scored: "
-            + (reasons[0] if reasons else "no row has both a person's number and a metric's")
-        )
+    reasons: list[str] = []
+    for line in full:
+        if any(cell.rows for cell in line.cells.values()):
+            return
+        reasons += line.failures
+    if full:
+        why = next(iter(reasons), "no row has both a person's number and a metric's")
+        raise InputError(f"{name}: nothing was scored: {why}")
 
 
 def unrated_note(people: Mapping[str, Floats], number: str) -> list[str]:
     """Note how many rows lack a person's number (a label, a rating), if any."""
-    counts = {axis: int(np.isnan(values).sum()) for axis, values in people.items()}
-    axes = ", ".join(f"{axis} {count:,}" for axis, count in counts.items() if count)
-    return [f"Rows without a {number}, left out: {axes}."] if axes else []
+    counts = []
+    for axis, values in people.items():
+        if count := int(np.isnan(values).sum()):
+            counts.append(f"{axis} {count:,}")
+    if not counts:
+        return []
+    return [f"Rows without a {number}, left out: {', '.join(counts)}."]
 
 
-def partial_note(columns: Sequence[ScoreColumn]) -> list[str]:
+def describe_missing_axes(columns: Sequence[ScoreColumn]) -> list[str]:
     """Note how many texts have an overall score, but none on an axis that others have."""
     notes = []
     for column in columns:
@@ -349,7 +394,8 @@ def partial_note(columns: Sequence[ScoreColumn]) -> list[str]:
         overall = column.scores["overall"]
         for axis, scores in column.scores.items():
             missing = np.isnan(scores)
-            if not missing.all() and (count := int((missing & ~np.isnan(overall)).sum())):
+            count = int((missing & ~np.isnan(overall)).sum())
+            if count and not missing.all():
                 notes.append(
                     f"{column.name} has no score for {axis} of {count:,} texts, such as those in "
                     "which nothing can be wrong."
@@ -357,11 +403,15 @@ def partial_note(columns: Sequence[ScoreColumn]) -> list[str]:
     return notes
 
 
-def few_images_note(groups: Sequence[Hashable]) -> list[str]:
-    """Warn of unreliable intervals if there are fewer than ``ENOUGH`` images to resample."""
+def warn_of_few_images(groups: Sequence[Hashable]) -> list[str]:
+    """Warn of unreliable intervals if there are too few images to resample."""
     count = len(set(groups))
-    why = f"Intervals are too narrow for so few images ({count}): use {ENOUGH} or more. A single "
-    return [] if count >= ENOUGH else [why + "one has no interval."]
+    if count >= MIN_IMAGES_FOR_INTERVAL:
+        return []
+    return [
+        f"Intervals are too narrow for so few images ({count}): use {MIN_IMAGES_FOR_INTERVAL} or "
+        "more. A single one has no interval."
+    ]
 
 
 def as_json(report: AgreementReport) -> dict[str, Any]:
@@ -377,15 +427,15 @@ def as_json(report: AgreementReport) -> dict[str, Any]:
 
 
 def _line_json(line: MetricLine) -> dict[str, Any]:
+    figures = {}
+    for key, cell in line.cells.items():
+        figures[key] = {**replace_nan(asdict(cell.estimate) | {"p": cell.p}), "rows": cell.rows}
     return {
         "name": line.name,
         "signature": line.signature,
         "missing": line.missing or None,
         "failures": dict(line.failures),
-        "figures": {
-            key: {**replace_nan(asdict(cell.estimate) | {"p": cell.p}), "rows": cell.rows}
-            for key, cell in line.cells.items()
-        },
+        "figures": figures,
         "differences": {key: replace_nan(asdict(each)) for key, each in line.differences.items()},
     }
 
@@ -393,15 +443,19 @@ def _line_json(line: MetricLine) -> dict[str, Any]:
 def _figure_text(figure: Figure, value: float) -> str:
     if isnan(value):
         return "-"
-    return f"{100 * value:.1f}" if figure.percent else f"{value:.3f}"
+    if figure.percent:
+        return f"{100 * value:.1f}"
+    return f"{value:.3f}"
 
 
 def _difference_text(figure: Figure, difference: Estimate) -> str:
     """Format a difference with sign and p-value; intervals would take too much room."""
-    if isnan(difference.value):
-        return "-"
-    p = "" if isnan(difference.p) else f" p {difference.p:.3f}"
-    return f"{'+' if difference.value > 0 else ''}{_figure_text(figure, difference.value)}{p}"
+    text = _figure_text(figure, difference.value)
+    if difference.value > 0:
+        text = f"+{text}"
+    if isnan(difference.value) or isnan(difference.p):
+        return text
+    return f"{text} p {difference.p:.3f}"
 
 
 def _interval_text(figure: Figure, estimate: Estimate) -> str:
@@ -413,25 +467,22 @@ def _interval_text(figure: Figure, estimate: Estimate) -> str:
 
 def terminal_text(report: AgreementReport) -> str:
     """Format the whole report: figures of each axis, the paper's, and differences."""
-    parts = [report.title, fill(_legend(report), WIDTH)]
-    for axis, figures in report.blocks:
-        parts += map(
-            align_columns, (_figure_rows(report, axis, figures), _difference_rows(report, figures))
-        )
-    failures = (
-        f"{line.name}: {count:,} texts have no score: {reason}"
-        for line in report.lines
-        for reason, count in line.failures.items()
-    )
-    missing = (
-        f"{line.name}: not measured: {line.missing}" for line in report.lines if line.missing
-    )
+    parts = [report.title, fill(_legend_text(report), NOTE_WIDTH_COLUMNS)]
+    for axis, figures in report.table_blocks:
+        parts.append(align_columns(_figure_rows(report, axis, figures)))
+        parts.append(align_columns(_difference_rows(report, figures)))
+    missing, failures = [], []
+    for line in report.lines:
+        if line.missing:
+            missing.append(f"{line.name}: not measured: {line.missing}")
+        for reason, count in line.failures.items():
+            failures.append(f"{line.name}: {count:,} texts have no score: {reason}")
     parts += ["\n".join(missing), "\n".join(failures)]
-    parts += [fill(note, WIDTH) for note in report.notes]
-    return "\n\n".join(part for part in parts if part)
+    parts += [fill(note, NOTE_WIDTH_COLUMNS) for note in report.notes]
+    return "\n\n".join(filter(None, parts))
 
 
-def _legend(report: AgreementReport) -> str:
+def _legend_text(report: AgreementReport) -> str:
     text = "Higher is better; 95 % intervals by bootstrap over images. "
     if any(figure.percent for figure in report.figures):
         text += "Accuracies in percent. "
@@ -444,30 +495,35 @@ def _figure_rows(report: AgreementReport, axis: str, figures: Sequence[Figure]) 
     """Table of figures, heads first; the paper's lines are below ours."""
     rows = [[axis, "rows", *(figure.name for figure in figures)]]
     for line in report.lines:
-        if line.cells:
-            cells = [line.cells[figure.key] for figure in figures]
-            texts = (
-                _interval_text(figure, cell.estimate) + ("?" if cell.p >= SURE else "")
-                for figure, cell in zip(figures, cells, strict=True)
-            )
-            rows.append([line.name, f"{max(cell.rows for cell in cells):,}", *texts])
+        if not line.cells:
+            continue
+        texts = []
+        for figure in figures:
+            cell = line.cells[figure.key]
+            text = _interval_text(figure, cell.estimate)
+            if cell.p >= SIGNIFICANCE_LEVEL:
+                text += "?"
+            texts.append(text)
+        count = max(line.cells[figure.key].rows for figure in figures)
+        rows.append([line.name, f"{count:,}", *texts])
     for paper in report.paper:
+        texts = []
+        for figure in figures:
+            number = paper.figures.get(figure.key, nan)
+            if figure.percent:  # accuracies are printed in percent there, too
+                number /= 100
+            texts.append(_figure_text(figure, number))
         if any(figure.key in paper.figures for figure in figures):
-            # Accuracies are printed in percent there, too.
-            numbers = [paper.figures.get(figure.key, nan) for figure in figures]
-            texts = (
-                _figure_text(figure, number / 100 if figure.percent else number)
-                for figure, number in zip(figures, numbers, strict=True)
-            )
             rows.append([f"{paper.name} (paper, Table {report.table})", "", *texts])
     return rows
 
 
 def _difference_rows(report: AgreementReport, figures: Sequence[Figure]) -> list[list[str]]:
-    rows = [
-        [line.name, *(_difference_text(f, line.differences[f.key]) for f in figures)]
-        for line in report.lines
-        if line.differences
-    ]
-    heads = [f"minus {report.against}", *(figure.name for figure in figures)]
-    return [heads, *rows] if rows else []
+    rows = []
+    for line in report.lines:
+        if line.differences:
+            texts = [_difference_text(each, line.differences[each.key]) for each in figures]
+            rows.append([line.name, *texts])
+    if not rows:
+        return []
+    return [[f"minus {report.against}", *(figure.name for figure in figures)], *rows]

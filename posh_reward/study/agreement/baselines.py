@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -28,8 +29,8 @@ from posh_reward.types import Description, Failure, Reply, Span
 
 Source = Literal["reference", "image", "both"]
 """The model compares a generation with the reference, the image, or both."""
-LONGEST_REPLY = 256  # tokens; the JSON has about thirty
-KEYS = ("precision", "recall", "overall_quality")
+MAX_REPLY_TOKENS = 256  # tokens; the JSON has about thirty
+SCORE_KEYS = ("precision", "recall", "overall_quality")
 JSON_OBJECT = re.compile(r"\{[^{}]*\}")
 
 
@@ -47,18 +48,19 @@ class LlmScores:
         self._prompt = wording("study/agreement", source).strip()
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        prompts = [self._prompt_for(pair) for pair in pairs]
+        prompts = [self._build_prompt(pair) for pair in pairs]
         valid = [prompt for prompt in prompts if isinstance(prompt, Prompt)]
         with self._asker.awake(valid):
-            replies = iter(self._asker.write(valid, LONGEST_REPLY))
-        return [
-            AxisScores(failure=prompt)
-            if isinstance(prompt, Failure)
-            else read_scores(next(replies))
-            for prompt in prompts
-        ]
+            replies = iter(self._asker.write(valid, MAX_REPLY_TOKENS))
+        scores = []
+        for prompt in prompts:
+            if isinstance(prompt, Failure):
+                scores.append(AxisScores(failure=prompt))
+            else:
+                scores.append(read_scores(next(replies)))
+        return scores
 
-    def _prompt_for(self, pair: TextPair) -> Prompt | Failure:
+    def _build_prompt(self, pair: TextPair) -> Prompt | Failure:
         texts = {"reference": pair.reference, "generation": pair.generation}
         if not self.sees:
             return Prompt("", fill(self._prompt, texts))
@@ -72,15 +74,15 @@ def read_scores(reply: Reply) -> AxisScores:
     """Read the three scores from the JSON anywhere in a reply; a failure if there are none."""
     if reply.text is None:
         return AxisScores(failure=reply.failure)
-    for values in _objects(reply.text):
-        precision, recall, overall = (_score(values.get(key)) for key in KEYS)
+    for values in _find_json_objects(reply.text):
+        precision, recall, overall = map(_check_score, map(values.get, SCORE_KEYS))
         if precision is not None and recall is not None and overall is not None:
             return AxisScores(precision, recall, overall)
     why = "the model's reply has no JSON with three scores from 0 to 5"
     return AxisScores(failure=Failure("reply", why))
 
 
-def _objects(text: str) -> Iterator[dict[str, object]]:
+def _find_json_objects(text: str) -> Iterator[dict[str, object]]:
     """Innermost JSON objects in a text, also with Python's single quotes."""
     for match in JSON_OBJECT.findall(text):
         for variant in (match, match.replace("'", '"')):
@@ -89,16 +91,18 @@ def _objects(text: str) -> Iterator[dict[str, object]]:
                 break
 
 
-def _score(value: object) -> float | None:
+def _check_score(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value <= 5 else None  # None for nan
+    if not 0 <= value <= 5:  # as for nan
+        return None
+    return float(value)
 
 
 Piece = tuple[str, tuple[Span, ...]]  # text to embed, and its spans
 
 WRITTEN_WORD = re.compile(r"\S+")
-GRAM = 4
+WORDS_PER_GRAM = 4
 GRAM_THRESHOLD, GRAPH_THRESHOLD = 0.7, 0.8  # the paper's; pieces below are errors
 
 
@@ -113,32 +117,34 @@ class EmbeddingAlerts:
         self._reader = reader
 
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
-        generations = self._pieces([pair.generation for pair in pairs])
-        references = self._pieces([pair.reference for pair in pairs])
-        return list(map(self._similarities, generations, references))
+        generations = self._split_texts([pair.generation for pair in pairs])
+        references = self._split_texts([pair.reference for pair in pairs])
+        return list(map(self._compare_pieces, generations, references))
 
-    def _pieces(self, texts: Sequence[str]) -> list[list[Piece] | Failure]:
+    def _split_texts(self, texts: Sequence[str]) -> list[list[Piece] | Failure]:
         if self._reader is None:
-            return [grams(text) for text in texts]
-        return [
-            each if isinstance(each, Failure) else graph_pieces(each, text)
-            for each, text in zip(self._reader.read(texts, keep=True), texts, strict=True)
-        ]
+            return list(map(split_into_grams, texts))
+        pieces: list[list[Piece] | Failure] = []
+        for found, text in zip(self._reader.read(texts, keep=True), texts, strict=True):
+            if isinstance(found, Failure):
+                pieces.append(found)
+            else:
+                pieces.append(graph_pieces(found, text))
+        return pieces
 
-    def _similarities(
+    def _compare_pieces(
         self, generation: list[Piece] | Failure, reference: list[Piece] | Failure
     ) -> Alerts | Failure:
         if isinstance(generation, Failure):
             return generation
         if isinstance(reference, Failure):
             return reference
-        ours, theirs = (
-            unit_vectors(self._encoder, [text for text, _ in pieces])
-            for pieces in (generation, reference)
-        )
-        both = generation and reference
+        ours = unit_vectors(self._encoder, [text for text, _ in generation])
+        theirs = unit_vectors(self._encoder, [text for text, _ in reference])
         # (our pieces, their pieces) cosines; a text without pieces has none, and ``initial`` counts
-        cosines = ours @ theirs.T if both else np.zeros((len(ours), len(theirs)))
+        cosines = np.zeros((len(ours), len(theirs)))
+        if generation and reference:
+            cosines = ours @ theirs.T
         return {
             "mistakes": _span_scores(generation, cosines.max(axis=1, initial=-1.0)),
             "omissions": _span_scores(reference, cosines.max(axis=0, initial=-1.0)),
@@ -146,50 +152,50 @@ class EmbeddingAlerts:
 
 
 def _span_scores(pieces: Sequence[Piece], similarity: Floats) -> list[tuple[Span, float]]:
-    return [
-        (span, float(score))
-        for (_, spans), score in zip(pieces, similarity, strict=True)
-        for span in spans
-    ]
+    scores = []
+    for (_, spans), score in zip(pieces, similarity, strict=True):
+        scores += [(span, float(score)) for span in spans]
+    return scores
 
 
-def grams(text: str) -> list[Piece]:
+def split_into_grams(text: str) -> list[Piece]:
     """All sequences of four words within sentences; shorter sentences as a whole."""
     pieces: list[Piece] = []
     start = 0
     for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
         words = [match.span() for match in WRITTEN_WORD.finditer(text, start, end)]
-        for first in range(max(1, len(words) - GRAM + 1) if words else 0):
-            span = words[first][0], words[first : first + GRAM][-1][1]
-            pieces.append((text[slice(*span)], (span,)))
         start = end
+        if not words:
+            continue
+        for first in range(max(1, len(words) - WORDS_PER_GRAM + 1)):
+            gram = words[first : first + WORDS_PER_GRAM]
+            span = gram[0][0], gram[-1][1]
+            pieces.append((text[slice(*span)], (span,)))
     return pieces
 
 
 def graph_pieces(description: Description, text: str) -> list[Piece]:
     """Entities, attributes with their entity, relations with both entities."""
-    shift = len(text) - len(text.lstrip())
+    shift = len(text) - len(text.lstrip())  # readers strip texts
     entities, relations = description.graph.entities, description.graph.relations
 
-    def places(spans: Sequence[Span]) -> tuple[Span, ...]:
+    def shift_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
         return tuple((start + shift, end + shift) for start, end in spans)
 
-    pieces = [(entity.head, places(entity.spans)) for entity in entities]
-    pieces += [
-        (f"{each.text} {entity.head}", places(each.spans))
-        for entity in entities
-        for each in entity.attributes
-    ]
-    pieces += [
-        (f"{entities[r.subject].head} {r.text} {entities[r.object].head}", places(r.spans))
-        for r in relations
-    ]
+    pieces = [(entity.head, shift_spans(entity.spans)) for entity in entities]
+    for entity in entities:
+        for attribute in entity.attributes:
+            pieces.append((f"{attribute.text} {entity.head}", shift_spans(attribute.spans)))
+    for relation in relations:
+        subject, other = entities[relation.subject], entities[relation.object]
+        words = f"{subject.head} {relation.text} {other.head}"
+        pieces.append((words, shift_spans(relation.spans)))
     return pieces
 
 
-WORD = re.compile(r"\w+")
+WORD_PATTERN = re.compile(r"\w+")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-INSTALL = install_command("baselines") + " ({})"
+INSTALL_REMEDY = install_command("baselines") + " ({})"
 
 
 @dataclass(frozen=True)
@@ -204,7 +210,7 @@ class WordMeasure:
         return [AxisScores.same(self.function(pair.generation, pair.references)) for pair in pairs]
 
 
-def length() -> WordMeasure:
+def make_length() -> WordMeasure:
     return WordMeasure("length", "words", lambda generation, _: float(len(generation.split())))
 
 
@@ -215,45 +221,52 @@ class BagOfWords:
     signature = "distinct words, lower case"
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        return [self._score(pair) for pair in pairs]
+        return [self._score_pair(pair) for pair in pairs]
 
-    def _score(self, pair: TextPair) -> AxisScores:
-        texts = (pair.generation, pair.reference)
-        ours, theirs = ({w.lower() for w in WORD.findall(text)} for text in texts)
+    def _score_pair(self, pair: TextPair) -> AxisScores:
+        ours, theirs = _distinct_words(pair.generation), _distinct_words(pair.reference)
         shared = len(ours & theirs)
         f1 = 2 * shared / ((len(ours) + len(theirs)) or 1)
         return AxisScores(shared / (len(ours) or 1), shared / (len(theirs) or 1), f1)
 
 
-def bleu() -> WordMeasure:
+def _distinct_words(text: str) -> set[str]:
+    return {word.lower() for word in WORD_PATTERN.findall(text)}
+
+
+def load_bleu() -> WordMeasure:
     try:
         import sacrebleu
     except ImportError:
-        raise MissingDependencyError(INSTALL.format("sacrebleu")) from None
+        raise MissingDependencyError(INSTALL_REMEDY.format("sacrebleu")) from None
     metric = sacrebleu.BLEU(effective_order=True)
 
-    def function(generation: str, references: Sequence[str]) -> float:
+    def score_bleu(generation: str, references: Sequence[str]) -> float:
         return float(metric.sentence_score(generation, references).score) / 100
 
-    return WordMeasure("BLEU-4", f"sacrebleu {sacrebleu.__version__}, sentence level", function)
+    return WordMeasure("BLEU-4", f"sacrebleu {sacrebleu.__version__}, sentence level", score_bleu)
 
 
-def rouge() -> WordMeasure:
+def load_rouge() -> WordMeasure:
     """ROUGE-L-sum F-measure by rouge-score, with one sentence per line."""
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
-        raise MissingDependencyError(INSTALL.format("rouge-score")) from None
+        raise MissingDependencyError(INSTALL_REMEDY.format("rouge-score")) from None
     scorer = RougeScorer(["rougeLsum"], use_stemmer=True)
 
-    def function(generation: str, references: Sequence[str]) -> float:
-        first, *others = ("\n".join(SENTENCE_END.split(t)) for t in (generation, *references))
-        return float(scorer.score_multi(others, first)["rougeLsum"].fmeasure)
+    def put_sentences_on_lines(text: str) -> str:
+        return "\n".join(SENTENCE_END.split(text))
 
-    return WordMeasure("ROUGE-LS", "rouge-score rougeLsum, stemmed, F-measure", function)
+    def score_rouge(generation: str, references: Sequence[str]) -> float:
+        ours = put_sentences_on_lines(generation)
+        theirs = list(map(put_sentences_on_lines, references))
+        return float(scorer.score_multi(theirs, ours)["rougeLsum"].fmeasure)
+
+    return WordMeasure("ROUGE-LS", "rouge-score rougeLsum, stemmed, F-measure", score_rouge)
 
 
-def meteor() -> WordMeasure:
+def load_meteor() -> WordMeasure:
     """METEOR by NLTK, with synonyms from our lexicon instead of a download of WordNet.
 
     Our lexicon is WordNet 3.0, as NLTK's, but without proper names and with our own lemmatizer. The
@@ -262,18 +275,18 @@ def meteor() -> WordMeasure:
     try:
         from nltk.translate.meteor_score import meteor_score
     except ImportError:
-        raise MissingDependencyError(INSTALL.format("nltk")) from None
+        raise MissingDependencyError(INSTALL_REMEDY.format("nltk")) from None
     synonyms = Synonyms(wordnet())
 
-    def function(generation: str, references: Sequence[str]) -> float:
-        ours = WORD.findall(generation)
-        theirs = [words for each in references if (words := WORD.findall(each))]
+    def score_meteor(generation: str, references: Sequence[str]) -> float:
+        ours = WORD_PATTERN.findall(generation)
+        theirs = list(filter(None, map(WORD_PATTERN.findall, references)))
         if not theirs or not ours:
             return 0.0
         return float(meteor_score(theirs, ours, wordnet=synonyms))
 
     signature = "nltk, synonyms of the embedded lexicon (WordNet 3.0)"
-    return WordMeasure("METEOR", signature, function)
+    return WordMeasure("METEOR", signature, score_meteor)
 
 
 @dataclass(frozen=True)
@@ -301,12 +314,13 @@ class Synonyms:
                 self._words.setdefault(synset, []).append(name)
 
     def synsets(self, word: str) -> list[Synset]:
-        senses = (self._table.senses(lemma) for lemma in self._table.lemmas(word.lower()))
-        numbers = dict.fromkeys(number for some in senses for number, _ in some)
+        numbers: dict[int, None] = {}
+        for lemma in self._table.lemmas(word.lower()):
+            numbers |= dict.fromkeys(number for number, _ in self._table.senses(lemma))
         return [Synset(self._words[number]) for number in numbers]
 
 
-CIDER = (
+CIDER_REMEDY = (
     "its libraries are heavy (aac-metrics, CIDEr-D, depends on torch and msclap) or unmaintained "
     "(pycocoevalcap, 2020): compute it in a separate environment, and pass --scores CIDEr=FILE"
 )
@@ -320,39 +334,39 @@ class Random:
     threshold = 0.5
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        return [AxisScores(*_generator(pair).random(3).tolist()) for pair in pairs]
+        return [AxisScores(*_seed_generator(pair).random(3).tolist()) for pair in pairs]
 
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
-        alerts: list[Alerts | Failure] = []
-        for pair in pairs:
-            rng = _generator(pair)
-            texts = {"mistakes": pair.generation, "omissions": pair.reference}
-            alerts.append(
-                {axis: [(s, rng.random()) for s in token_spans(t)] for axis, t in texts.items()}
-            )
-        return alerts
+        return [self._locate_in_pair(pair) for pair in pairs]
+
+    def _locate_in_pair(self, pair: TextPair) -> Alerts:
+        rng = _seed_generator(pair)
+        return {
+            "mistakes": [(span, rng.random()) for span in token_spans(pair.generation)],
+            "omissions": [(span, rng.random()) for span in token_spans(pair.reference)],
+        }
 
 
-def _generator(pair: TextPair) -> np.random.Generator:
+def _seed_generator(pair: TextPair) -> np.random.Generator:
     text = f"{pair.generation}\0{pair.reference}".encode("utf-8", "surrogatepass")
     return np.random.default_rng(int.from_bytes(blake2b(text, digest_size=8).digest(), "big"))
 
 
-def _cider() -> Measure:
-    raise MissingDependencyError(CIDER)
+def _load_cider() -> Measure:
+    raise MissingDependencyError(CIDER_REMEDY)
 
 
 BASELINES: dict[str, tuple[str, Callable[[], Measure]]] = {
-    "length": ("length", length),
+    "length": ("length", make_length),
     "words": ("bag of words", BagOfWords),
-    "bleu": ("BLEU-4", bleu),
-    "cider": ("CIDEr", _cider),
-    "meteor": ("METEOR", meteor),
-    "rouge": ("ROUGE-LS", rouge),
+    "bleu": ("BLEU-4", load_bleu),
+    "cider": ("CIDEr", _load_cider),
+    "meteor": ("METEOR", load_meteor),
+    "rouge": ("ROUGE-LS", load_rouge),
     "random": ("random", Random),
 }
 """Name on the command line -> name in tables, and factory."""
-ALL = "all"
+ALL_BASELINES = "all"
 
 
 def load_baselines(names: Sequence[str]) -> tuple[list[Measure], list[tuple[str, str]]]:
@@ -361,12 +375,16 @@ def load_baselines(names: Sequence[str]) -> tuple[list[Measure], list[tuple[str,
     ``names`` are keys of ``BASELINES`` or ``all``, also comma-separated; ``InputError`` for an
     unknown one.
     """
-    choices = [name for each in names for name in each.split(",")]
-    if unknown := [name for name in choices if name not in BASELINES and name != ALL]:
-        raise InputError(f"no baseline {unknown[0]!r}: use {ALL}, {', '.join(BASELINES)}")
+    choices = dict.fromkeys(chain.from_iterable(each.split(",") for each in names))
+    for name in choices:
+        if name not in BASELINES and name != ALL_BASELINES:
+            known = ", ".join(BASELINES)
+            raise InputError(f"no baseline {name!r}: use {ALL_BASELINES}, {known}")
+    if ALL_BASELINES in choices:
+        choices = dict.fromkeys(BASELINES)
     baselines: list[Measure] = []
     missing: list[tuple[str, str]] = []
-    for name in BASELINES if ALL in choices else dict.fromkeys(choices):
+    for name in choices:
         title, make = BASELINES[name]
         try:
             baselines.append(make())

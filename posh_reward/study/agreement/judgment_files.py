@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,7 +40,7 @@ def read_rows(
         with open_rows(name, format, delimiter, text) as table:
             rows = list(table)
     else:
-        rows = _dataset(name, split, images)
+        rows = _load_dataset(name, split, images)
     if not rows:
         raise InputError(f"{tables.display_name(name)} has no rows")
     return rows
@@ -52,7 +53,7 @@ def read_json(path: Path) -> object:
         raise InputError(f"cannot read {str(path)!r}: {error}") from None
 
 
-def _dataset(name: str, split: str, images: bool) -> list[tables.Row]:
+def _load_dataset(name: str, split: str, images: bool) -> list[tables.Row]:
     try:
         from posh_reward.datasets.load_dataset import load_rows
     except ImportError:
@@ -78,24 +79,26 @@ def check_columns(rows: Sequence[tables.Row], flags: Mapping[str, str], name: st
 
     ``flags`` maps flags to the columns they name; use a key like "a column ..." without a flag.
     """
-    columns: Collection[str] = dict.fromkeys(key for row in rows for key in row)
+    columns: Collection[str] = dict.fromkeys(chain.from_iterable(rows))
     for flag, column in flags.items():
         if column not in columns:
-            remedy = f"name the right one with {flag}" if flag.startswith("--") else "rename it"
+            remedy = "rename it"
+            if flag.startswith("--"):
+                remedy = f"name the right one with {flag}"
             raise InputError(
                 f"{name} has no column {shorten(column)}, but {shorten_list(columns)}: {remedy}"
             )
 
 
 def text_in(row: tables.Row, column: str, where: str) -> str:
-    return _usable(read_text(row.get(column)), column, where)
+    return _require_value(read_text(row.get(column)), column, where)
 
 
 def texts_in(row: tables.Row, column: str, where: str) -> tuple[str, ...]:
-    return _usable(read_texts(row.get(column)), column, where)
+    return _require_value(read_texts(row.get(column)), column, where)
 
 
-def _usable(read: T | Failure, column: str, where: str) -> T:
+def _require_value(read: T | Failure, column: str, where: str) -> T:
     if isinstance(read, Failure):
         raise InputError(f"{where}: {read.about(column)}")
     return read
@@ -106,8 +109,10 @@ def image_in(row: tables.Row, column: str, folder: Path | None = None) -> tuple[
     value, image = row.get(column), row.get("image")
     if isinstance(value, Mapping):
         content = value.get("bytes")
-        digest = blake2b(content, digest_size=8).hexdigest() if content else None
-        return value.get("path") or digest, value
+        name = value.get("path")
+        if not name and content:
+            name = blake2b(content, digest_size=8).hexdigest()
+        return name or None, value
     if not isinstance(value, str | int):
         return None, None
     name = str(value)
@@ -115,10 +120,12 @@ def image_in(row: tables.Row, column: str, folder: Path | None = None) -> tuple[
         return name, image
     if folder is not None:
         return name, find_image(folder, name) or str(folder / name)
-    return name, None if column == "uuid" else name
+    if column == "uuid":
+        return name, None
+    return name, name
 
 
-def flickr8k(path: Path, references: Path | None = None) -> list[tables.Row]:
+def read_flickr8k(path: Path, references: Path | None = None) -> list[tables.Row]:
     """Read Flickr8k-Expert or -CF in the layout of CLIPScore's ``flickr8k.json``, a row per rating.
 
     That is ``{id: {"image_path": ..., "ground_truth": [texts], "human_judgement": [{"caption": ...,
@@ -132,24 +139,23 @@ def flickr8k(path: Path, references: Path | None = None) -> list[tables.Row]:
         judgments = image.get("human_judgement") if isinstance(image, dict) else None
         if not isinstance(judgments, list):
             raise InputError(f"{str(path)!r}: {name!r} has no list 'human_judgement'")
-        texts = [_one_space(text) for text in image.get("ground_truth", [])]
-        rows += [
-            {
-                "image": image.get("image_path", name),
-                "references": texts,
-                "generation": _one_space(each.get("caption")),
-                "rating": each.get("rating"),
-            }
-            for each in judgments
-        ]
+        common = {
+            "image": image.get("image_path", name),
+            "references": [_squeeze_spaces(text) for text in image.get("ground_truth", [])],
+        }
+        for each in judgments:
+            text = _squeeze_spaces(each.get("caption"))
+            rows.append({**common, "generation": text, "rating": each.get("rating")})
     return rows
 
 
-def _one_space(text: object) -> object:
-    return " ".join(text.split()) if isinstance(text, str) else text
+def _squeeze_spaces(text: object) -> object:
+    if isinstance(text, str):
+        return " ".join(text.split())
+    return text
 
 
-def thumb(path: Path, references: Path | None = None) -> list[tables.Row]:
+def read_thumb(path: Path, references: Path | None = None) -> list[tables.Row]:
     """Read THumB's two files, ``mscoco_THumB-1.0.jsonl`` and ``mscoco_references.jsonl``.
 
     The first has ``seg_id``, ``hyp``, ``image``, ``P``, ``R`` and ``human_score``; the second has
@@ -175,24 +181,25 @@ def thumb(path: Path, references: Path | None = None) -> list[tables.Row]:
             f"{str(references)!r} has {len(others)} rows without seg_id for {len(segments)} "
             "segments: use THumB's own file, with one row per segment"
         )
-    if missing := [segment for segment in segments if segment not in texts]:
-        raise InputError(f"{str(references)!r} has no references of segment {missing[0]!r}")
-    return [
-        {
+    found: list[tables.Row] = []
+    for row in rows:
+        segment = str(row["seg_id"])
+        if segment not in texts:
+            raise InputError(f"{str(references)!r} has no references of segment {segment!r}")
+        found.append({
             "image": row.get("image", row["seg_id"]),
-            "references": as_list(texts[str(row["seg_id"])]),
+            "references": as_list(texts[segment]),
             "generation": row["hyp"],
             "mistakes": row["P"],
             "omissions": row["R"],
             "overall": row["human_score"],
-        }
-        for row in rows
-    ]
+        })  # fmt: skip
+    return found
 
 
-LAYOUTS: Mapping[str, Callable[[Path, Path | None], list[tables.Row]]] = {
-    "flickr8k": flickr8k,
-    "thumb": thumb,
+READERS_BY_LAYOUT: Mapping[str, Callable[[Path, Path | None], list[tables.Row]]] = {
+    "flickr8k": read_flickr8k,
+    "thumb": read_thumb,
 }
 """Value of ``--layout`` -> reader of (file, file of references)."""
-AXIS_RATINGS = ("thumb",)  # layouts with a separate rating for each axis
+LAYOUTS_WITH_AXIS_RATINGS = ("thumb",)  # layouts with a separate rating for each axis

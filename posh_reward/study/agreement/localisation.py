@@ -32,15 +32,20 @@ from posh_reward.study.agreement.agreement_report import (
     make_report,
 )
 from posh_reward.study.agreement.judgment_files import as_list, check_columns, image_in, text_in
-from posh_reward.study.agreement.metric_scores import Alerts, ScoreColumn, TextPair, in_batches
-from posh_reward.study.agreement.rater_agreement import overlaps, token_spans
+from posh_reward.study.agreement.metric_scores import (
+    Alerts,
+    ScoreColumn,
+    TextPair,
+    score_in_batches,
+)
+from posh_reward.study.agreement.rater_agreement import spans_overlap, token_spans
 from posh_reward.tables.statistics import Floats, Ints, number_groups
 from posh_reward.tables.tables import Row
 from posh_reward.types import Failure, Span
 
-AXES = ("mistakes", "omissions")
-KINDS = ("best", "fixed", "held out")
-AT_ONCE = 50  # resamples per batch, to bound memory
+MARKED_AXES = ("mistakes", "omissions")
+THRESHOLD_KINDS = ("best", "fixed", "held out")
+MAX_RESAMPLES_PER_BATCH = 50  # resamples per batch, to bound memory
 
 
 @dataclass(frozen=True)
@@ -64,23 +69,27 @@ class SpanAnnotations:
     marks: Mapping[str, Sequence[Sequence[Span]]]  # axis -> (pairs,) marked spans
     groups: Sequence[Hashable]
 
-    def tokens(self, axis: str, place: int) -> list[Span]:
+    def split_text(self, axis: str, place: int) -> list[Span]:
         """Tokens of a pair's generation (mistakes) or reference (omissions)."""
         pair = self.pairs[place]
-        return token_spans(pair.generation if axis == "mistakes" else pair.reference)
+        text = {"mistakes": pair.generation, "omissions": pair.reference}[axis]
+        return token_spans(text)
 
     def token_marks(self, axis: str, place: int) -> NDArray[np.bool_]:
         """(tokens,) True where people marked the token."""
-        spans, tokens = self.marks[axis][place], self.tokens(axis, place)
-        return np.array([any(overlaps(t, span) for span in spans) for t in tokens], dtype=bool)
+        tokens = self.split_text(axis, place)
+        marked = np.zeros(len(tokens), dtype=bool)
+        for span in self.marks[axis][place]:
+            marked |= np.array([spans_overlap(token, span) for token in tokens], dtype=bool)
+        return marked
 
 
 def read_marks(rows: Sequence[Row], columns: SpanColumns, name: str) -> SpanAnnotations:
-    names = ("generation", "reference", *AXES)
+    names = ("generation", "reference", *MARKED_AXES)
     check_columns(rows, {f"--{each}": getattr(columns, each) for each in names}, name)
     pairs: list[TextPair] = []
     groups: list[Hashable] = []
-    marks: dict[str, list[list[Span]]] = {axis: [] for axis in AXES}
+    marks: dict[str, list[list[Span]]] = {axis: [] for axis in MARKED_AXES}
     for place, row in enumerate(rows, start=1):
         where = f"{name}, row {place}"
         generation = text_in(row, columns.generation, where)
@@ -88,7 +97,7 @@ def read_marks(rows: Sequence[Row], columns: SpanColumns, name: str) -> SpanAnno
         image_id, image = image_in(row, columns.image)
         pairs.append(TextPair(generation, (reference,), image_id, image))
         groups.append(place if image_id is None else image_id)
-        for axis, text in zip(AXES, (generation, reference), strict=True):
+        for axis, text in zip(MARKED_AXES, (generation, reference), strict=True):
             marks[axis].append(_spans_in(row, getattr(columns, axis), text, where))
     return SpanAnnotations(name, pairs, marks, groups)
 
@@ -146,7 +155,7 @@ class TokenCounts:
         sums = (weights @ self.positives)[:, None], (weights @ self.negatives)[:, None]
         return _macro_f1(hits, false, *sums)
 
-    def at(self, threshold: float) -> int:
+    def threshold_index(self, threshold: float) -> int:
         """Index of the counted threshold that raises the same alerts."""
         return min(int(np.searchsorted(self.thresholds, threshold)), len(self.thresholds) - 1)
 
@@ -157,19 +166,24 @@ def _macro_f1(hits: Floats, false: Floats, positives: Floats, negatives: Floats)
     wrong = false + positives - hits
     # Raising no alert where there is no error does not show how well errors are found.
     both = (positives > 0) & (negatives > 0)
-    f1s = [2 * right / np.where(both, 2 * right + wrong, 1) for right in (hits, negatives - false)]
-    macro: Floats = np.where(both, (f1s[0] + f1s[1]) / 2, np.nan)
+    rejected = negatives - false  # unmarked tokens without an alert
+    f1_marked = 2 * hits / np.where(both, 2 * hits + wrong, 1)
+    f1_unmarked = 2 * rejected / np.where(both, 2 * rejected + wrong, 1)
+    macro: Floats = np.where(both, (f1_marked + f1_unmarked) / 2, np.nan)
     return macro
 
 
 def count_alerts(
     marks: SpanAnnotations, axis: str, alerts: Sequence[Alerts | Failure]
 ) -> TokenCounts:
-    scores = [
-        _token_scores(marks.tokens(axis, place), () if isinstance(a, Failure) else a[axis])
-        for place, a in enumerate(alerts)
-    ]
-    people = [marks.token_marks(axis, place) for place in range(len(alerts))]
+    scores = []
+    people = []
+    for place, found in enumerate(alerts):
+        spans: Sequence[tuple[Span, float]] = ()
+        if not isinstance(found, Failure):
+            spans = found[axis]
+        scores.append(_token_scores(marks.split_text(axis, place), spans))
+        people.append(marks.token_marks(axis, place))
     return count_tokens(scores, people)
 
 
@@ -179,25 +193,30 @@ def count_tokens(scores: Sequence[Floats], marks: Sequence[NDArray[np.bool_]]) -
     Per text (tokens,) scores, infinite for no score, and people's marks.
     """
     # Only scores that occur matter as thresholds; the one above them all raises every alert.
-    every = np.concatenate(scores) if scores else np.zeros(0)
+    every = np.concatenate([np.zeros(0), *scores])
     thresholds = np.append(np.unique(every[np.isfinite(every)]), inf)
     # After sorting, one search counts a text's alerts at all thresholds. With a table of counts per
     # text, a resample of texts is a matrix product, whatever the number of tokens.
-    on_marks = [np.sort(s[m]) for s, m in zip(scores, marks, strict=True)]
-    elsewhere = [np.sort(s[~m]) for s, m in zip(scores, marks, strict=True)]
+    hits, false, positives, negatives = [], [], [], []
+    for values, marked in zip(scores, marks, strict=True):
+        on_marks, elsewhere = np.sort(values[marked]), np.sort(values[~marked])
+        hits.append(np.searchsorted(on_marks, thresholds))
+        false.append(np.searchsorted(elsewhere, thresholds))
+        positives.append(len(on_marks))
+        negatives.append(len(elsewhere))
     return TokenCounts(
         thresholds,
-        np.array([np.searchsorted(each, thresholds) for each in on_marks], dtype=float),
-        np.array([np.searchsorted(each, thresholds) for each in elsewhere], dtype=float),
-        np.array([m.sum() for m in marks], dtype=float),
-        np.array([(~m).sum() for m in marks], dtype=float),
+        np.array(hits, dtype=float),
+        np.array(false, dtype=float),
+        np.array(positives, dtype=float),
+        np.array(negatives, dtype=float),
     )
 
 
 def _token_scores(tokens: Sequence[Span], spans: Sequence[tuple[Span, float]]) -> Floats:
     """(tokens,) lowest score of the spans that cover each; infinite if none does."""
     scores = np.full(len(tokens), inf)
-    starts, ends = (np.array([token[side] for token in tokens], dtype=int) for side in (0, 1))
+    starts, ends = np.array(tokens, dtype=int).reshape(-1, 2).T
     for (start, end), score in spans:
         inside = (starts < end) & (start < ends)
         scores[inside] = np.minimum(scores[inside], score)
@@ -213,27 +232,32 @@ class Localisation:
     threshold: float
 
 
-def localise(localiser: Localiser, marks: SpanAnnotations, quiet: bool = False) -> Localisation:
+def locate_errors(
+    localiser: Localiser, marks: SpanAnnotations, quiet: bool = False
+) -> Localisation:
     """Locate errors with a metric; each distinct pair is scored once."""
-    alerts = in_batches(localiser.name, localiser.alerts, marks.pairs, quiet)
+    alerts = score_in_batches(localiser.name, localiser.alerts, marks.pairs, quiet)
     failures = Counter(str(each) for each in alerts if isinstance(each, Failure))
-    scored = np.array([nan if isinstance(each, Failure) else 0.0 for each in alerts])
-    column = ScoreColumn(localiser.name, dict.fromkeys(AXES, scored), failures, localiser.signature)
-    by_axis = {axis: count_alerts(marks, axis, alerts) for axis in AXES}
+    failed = np.array([isinstance(each, Failure) for each in alerts], dtype=bool)
+    scored = np.where(failed, nan, 0.0)
+    column = ScoreColumn(
+        localiser.name, dict.fromkeys(MARKED_AXES, scored), failures, localiser.signature
+    )
+    by_axis = {axis: count_alerts(marks, axis, alerts) for axis in MARKED_AXES}
     return Localisation(column, by_axis, localiser.threshold)
 
 
-def _held_out(counts: TokenCounts, weights: Floats, half: Floats) -> Floats:
+def _cross_validate(counts: TokenCounts, weights: Floats, half: Floats) -> Floats:
     """(samples,) macro F1 of all texts, each half at the best threshold of the other."""
     samples = np.arange(len(weights))
-    parts = []
+    hits, false = np.zeros(len(weights)), np.zeros(len(weights))
     for side in (1 - half, half):
         best = counts.macro_f1(weights * (1 - side)).argmax(axis=1)  # (samples,)
         own = weights * side
-        hits, false = ((own @ each)[samples, best] for each in (counts.hits, counts.false))
-        parts.append((hits, false, own @ counts.positives, own @ counts.negatives))
+        hits += (own @ counts.hits)[samples, best]
+        false += (own @ counts.false)[samples, best]
     # Add counts, then compute F1: the mean of two F1s would give a small half too much weight.
-    macro = _macro_f1(*(a + b for a, b in zip(*parts, strict=True)))
+    macro = _macro_f1(hits, false, weights @ counts.positives, weights @ counts.negatives)
     empty = (weights @ half == 0) | (weights @ (1 - half) == 0)  # no texts to choose on
     return np.where(empty, np.nan, macro)
 
@@ -243,17 +267,17 @@ def span_figures(
 ) -> list[Figure]:
     half = (number_groups(groups) % 2).astype(float)  # (texts,) 1 for texts of every other image
 
-    def measure(axis: str, kind: str, all: Sample, draws: Sequence[Ints]) -> list[float]:
+    def measure_axis(axis: str, kind: str, all: Sample, draws: Sequence[Ints]) -> list[float]:
         metric = localisations[all.metric]
         counts = metric.by_axis[axis]
         values: list[float] = []
-        for start in range(0, len(draws), AT_ONCE):
-            some = draws[start : start + AT_ONCE]
+        for start in range(0, len(draws), MAX_RESAMPLES_PER_BATCH):
+            some = draws[start : start + MAX_RESAMPLES_PER_BATCH]
             weights = np.array([np.bincount(rows, minlength=len(half)) for rows in some], float)
             if kind == "held out":
-                found = _held_out(counts, weights, half)
+                found = _cross_validate(counts, weights, half)
             elif kind == "fixed":
-                found = counts.macro_f1(weights)[:, counts.at(metric.threshold)]
+                found = counts.macro_f1(weights)[:, counts.threshold_index(metric.threshold)]
             else:
                 # Choosing the threshold again in each resample puts the luck of the choice into
                 # the interval. It is still optimistic, so "held out" is shown as well.
@@ -261,36 +285,35 @@ def span_figures(
             values += found.tolist()
         return values
 
-    return [
-        Figure(axis, kind, partial(measure, axis, kind), centre=False)
-        for axis in AXES
-        for kind in KINDS
-    ]
+    figures = []
+    for axis in MARKED_AXES:
+        for kind in THRESHOLD_KINDS:
+            figures.append(Figure(axis, kind, partial(measure_axis, axis, kind), centre=False))
+    return figures
 
 
 def spans_report(
     marks: SpanAnnotations, localisers: Sequence[Localiser], settings: AgreementSettings
 ) -> AgreementReport:
     """Token-level figures of mistakes and omissions, above the paper's Table 2."""
-    localisations = {each.name: localise(each, marks, settings.quiet) for each in localisers}
+    localisations = {each.name: locate_errors(each, marks, settings.quiet) for each in localisers}
     columns = [each.column for each in localisations.values()]
     columns += [ScoreColumn(name, {}, missing=why) for name, why in settings.missing]
-    texts = range(len(marks.pairs))
-    people = {axis: np.concatenate([marks.token_marks(axis, t) for t in texts]) for axis in AXES}
-    shares = ", ".join(
-        f"{axis} {tokens.mean() if len(tokens) else 0:.1%}" for axis, tokens in people.items()
-    )
+    shares, places = [], range(len(marks.pairs))
+    for axis in MARKED_AXES:
+        marked = np.concatenate([marks.token_marks(axis, place) for place in places])
+        shares.append(f"{axis} {marked.sum() / max(len(marked), 1):.1%}")
     thresholds = ", ".join(f"{name} {each.threshold:g}" for name, each in localisations.items())
     notes = [
         "Macro F1 over marked and unmarked tokens. best: at the best threshold for these texts, as "
         f"in the paper; fixed: at a threshold set in advance ({thresholds}); held out: each half "
         "of the images at the best threshold of the other half.",
-        f"Tokens that people marked: {shares}.",
+        f"Tokens that people marked: {', '.join(shares)}.",
     ]
     title = f"{marks.name}: {len(marks.pairs):,} marked pairs, {len(set(marks.groups)):,} images"
     judgments = Judgments(
         marks.name,
-        dict.fromkeys(AXES, np.zeros(len(marks.pairs))),
+        dict.fromkeys(MARKED_AXES, np.zeros(len(marks.pairs))),
         marks.groups,
         lambda column, axis: column.scores[axis],
     )

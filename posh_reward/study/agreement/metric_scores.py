@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from math import isinf, isnan
 from typing import Protocol, TypeVar
 
@@ -24,7 +26,7 @@ from posh_reward.tables.statistics import Floats
 from posh_reward.tables.tables import AXIS_SCORES, Row, parse_number
 from posh_reward.types import Direction, Failure, Scores, Span
 
-AT_ONCE = 128  # pairs per call of a metric
+PAIRS_PER_CALL = 128  # pairs per call of a metric
 NO_SCORE = Failure("text", "the table has no score here")
 NO_PAIR = Failure("text", "the file of scores does not have this pair")
 
@@ -92,14 +94,14 @@ class ScoreColumn:
 
 
 def score_texts(measure: Measure, pairs: Sequence[TextPair], quiet: bool = False) -> ScoreColumn:
-    scores = in_batches(measure.name, measure.score, pairs, quiet)
-    return score_column(measure.name, scores, measure.signature)
+    scores = score_in_batches(measure.name, measure.score, pairs, quiet)
+    return build_score_column(measure.name, scores, measure.signature)
 
 
 Result = TypeVar("Result")
 
 
-def in_batches(
+def score_in_batches(
     name: str,
     function: Callable[[Sequence[TextPair]], Sequence[Result]],
     pairs: Sequence[TextPair],
@@ -109,40 +111,44 @@ def in_batches(
     queue = sorted(dict.fromkeys(pairs), key=lambda pair: pair.reference)
     results: dict[TextPair, Result] = {}
     with progress_bar(name, len(queue), "pair", quiet) as bar:
-        for start in range(0, len(queue), AT_ONCE):
-            batch = queue[start : start + AT_ONCE]
+        for start in range(0, len(queue), PAIRS_PER_CALL):
+            batch = queue[start : start + PAIRS_PER_CALL]
             results.update(zip(batch, function(batch), strict=True))
             bar.update(len(batch))
     return [results[pair] for pair in pairs]
 
 
-def score_column(name: str, scores: Sequence[AxisScores], signature: str) -> ScoreColumn:
-    # NumPy makes nan of None.
-    axes = {
-        axis: np.array([getattr(s, axis) for s in scores], dtype=np.float64) for axis in AXIS_SCORES
-    }
+def build_score_column(name: str, scores: Sequence[AxisScores], signature: str) -> ScoreColumn:
+    axes = {}
+    for axis in AXIS_SCORES:
+        values = [getattr(each, axis) for each in scores]
+        axes[axis] = np.array(values, dtype=np.float64)  # which makes nan of None
     failures = Counter(str(each.failure) for each in scores if each.failure is not None)
     return ScoreColumn(name, axes, dict(failures), signature)
 
 
-def column_scores(name: str, texts: Sequence[TextPair]) -> ScoreColumn:
+def read_score_column(name: str, texts: Sequence[TextPair]) -> ScoreColumn:
     """Read scores from the rows: columns ``NAME_mistakes``, ..., or ``NAME`` for all axes.
 
     In rows of two texts each column name ends in 1 or 2.
     """
+    missing = AxisScores(failure=NO_SCORE)
     scores = []
     for text in texts:
         columns = [f"{name}_{axis}{text.side}" for axis in AXIS_SCORES]
         where = f"score of {text.generation[:60]!r}: "
-        scores.append(AxisScores(*axes_in(text.row, columns, name + text.side, where)))
-    if all(each == AxisScores() for each in scores):
+        found = AxisScores(*axes_in(text.row, columns, name + text.side, where))
+        if found == AxisScores():
+            found = missing
+        scores.append(found)
+    if scores.count(missing) == len(scores):
         side = texts[0].side if texts else ""
+        columns = [f"{name}_{axis}{side}" for axis in AXIS_SCORES]
         raise InputError(
             f"there are no scores {name!r}: the rows need a column {name + side!r}, or "
-            f"{', '.join(repr(f'{name}_{axis}{side}') for axis in AXIS_SCORES)}"
+            f"{', '.join(map(repr, columns))}"
         )
-    scores = [AxisScores(failure=NO_SCORE) if s == AxisScores() else s for s in scores]
-    return score_column(name, scores, f"column {name}")
+    return build_score_column(name, scores, f"column {name}")
 
 
 def axes_in(
@@ -150,8 +156,11 @@ def axes_in(
 ) -> tuple[float | None, float | None, float | None]:
     """Read the numbers of a row's columns; the column ``for_all`` replaces missing ones."""
     common = number_in(row, for_all, where)
-    numbers = (number_in(row, column, where) for column in columns)
-    mistakes, omissions, overall = (common if each is None else each for each in numbers)
+    numbers: list[float | None] = []
+    for column in columns:
+        number = number_in(row, column, where)
+        numbers.append(common if number is None else number)
+    mistakes, omissions, overall = numbers
     return mistakes, omissions, overall
 
 
@@ -168,7 +177,9 @@ def number_in(row: Mapping[str, object], column: str, where: str = "") -> float 
         raise InputError(f"{where}{column} is {str(value)[:40]!r}, not a number") from None
     if isinf(number):  # means, differences and correlations would be undefined
         raise InputError(f"{where}{column} is {str(value)[:40]!r}, not a finite number")
-    return None if isnan(number) else number
+    if isnan(number):
+        return None
+    return number
 
 
 class PoshMeasure:
@@ -182,7 +193,9 @@ class PoshMeasure:
 
     def __init__(self, posh: PoSh, threshold: float | None = None) -> None:
         self.posh = posh
-        self.threshold: float = PRESENT if threshold is None else threshold
+        self.threshold: float = PRESENT
+        if threshold is not None:
+            self.threshold = threshold
 
     @property
     def signature(self) -> str:
@@ -193,38 +206,39 @@ class PoshMeasure:
 
         A text without elements has no precision: its 1 says that it is silent, not that it is true.
         """
-        return [
-            AxisScores(
-                counted(scores, "precision"), counted(scores, "recall"), scores.f1, scores.failure
-            )
-            for scores in self._scores(pairs)
-        ]
+        results = []
+        for scores in self._score_pairs(pairs):
+            precision, recall = counted(scores, "precision"), counted(scores, "recall")
+            results.append(AxisScores(precision, recall, scores.f1, scores.failure))
+        return results
 
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
         """Each element's spans with its grade, 1 to 5."""
-        return [
-            scores.failure
-            or {
-                "mistakes": _spans_with_grades(scores, "precision", pair.generation),
-                "omissions": _spans_with_grades(scores, "recall", pair.reference),
-            }
-            for pair, scores in zip(pairs, self._scores(pairs), strict=True)
-        ]
+        alerts: list[Alerts | Failure] = []
+        for pair, scores in zip(pairs, self._score_pairs(pairs), strict=True):
+            if scores.failure:
+                alerts.append(scores.failure)
+                continue
+            mistakes = _spans_with_grades(scores, "precision", pair.generation)
+            omissions = _spans_with_grades(scores, "recall", pair.reference)
+            alerts.append({"mistakes": mistakes, "omissions": omissions})
+        return alerts
 
-    def _scores(self, pairs: Sequence[TextPair]) -> list[Scores]:
+    def _score_pairs(self, pairs: Sequence[TextPair]) -> list[Scores]:
+        generations = [pair.generation for pair in pairs]
         if self.posh.store is not None:
-            self.posh.reader.read([pair.generation for pair in pairs], keep=True)
-        return self.posh.score([p.generation for p in pairs], [p.reference for p in pairs])
+            self.posh.reader.read(generations, keep=True)
+        return self.posh.score(generations, [pair.reference for pair in pairs])
 
 
 def _spans_with_grades(scores: Scores, direction: Direction, text: str) -> list[tuple[Span, float]]:
     shift = len(text) - len(text.lstrip())  # POSH strips texts: move spans to the original
-    return [
-        ((start + shift, end + shift), element.grade)
-        for element in scores.elements
-        if element.direction == direction and element.grade is not None
-        for start, end in element.spans
-    ]
+    found = []
+    for element in scores.elements:
+        if element.direction == direction and element.grade is not None:
+            for start, end in element.spans:
+                found.append(((start + shift, end + shift), element.grade))
+    return found
 
 
 class HarmonicMeasure:
@@ -242,15 +256,17 @@ class HarmonicMeasure:
         self.signature = harmonic.signature
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        texts, images = [p.generation for p in pairs], [p.image for p in pairs]
-        return [_harmonic_axes(scores) for scores in self.harmonic.score(texts, images)]
+        texts = [pair.generation for pair in pairs]
+        images = [pair.image for pair in pairs]
+        return list(map(_harmonic_axes, self.harmonic.score(texts, images)))
 
 
 def _harmonic_axes(scores: HarmonicScores) -> AxisScores:
     if scores.overall is None:
         return AxisScores(failure=scores.failure)
-    means = {name: scores.overall if mean is None else mean for name, mean in scores.means.items()}
-    mistakes, omissions = (means.get(c, scores.overall) for c in ("correctness", "completeness"))
+    means = {name: mean for name, mean in scores.means.items() if mean is not None}
+    mistakes = means.get("correctness", scores.overall)
+    omissions = means.get("completeness", scores.overall)
     return AxisScores(mistakes, omissions, scores.overall)
 
 
@@ -270,15 +286,19 @@ class ScoresFile:
             )
         columns = ("generation", "reference")
         check_columns(rows, {f"a column {column!r}": column for column in columns}, source)
-        present = {name for row in rows for name in row}
+        present = set(chain.from_iterable(rows))
         if present.isdisjoint((*AXIS_SCORES, *AXIS_SCORES.values(), "score")):
             names = ", ".join((*AXIS_SCORES.values(), *AXIS_SCORES))
             raise InputError(f"{source} has none of the columns {names} and score")
-        axes = [new if new in present else axis for axis, new in AXIS_SCORES.items()]
+        axes = []
+        for axis, new in AXIS_SCORES.items():
+            axes.append(new if new in present else axis)
         self._scores: dict[tuple[object, object], AxisScores] = {}
         for place, row in enumerate(rows, start=1):
             where = f"{source}, row {place}: "
-            failure = Failure("error", _reason(row["failure"])) if row.get("failure") else None
+            failure = None
+            if row.get("failure"):
+                failure = Failure("error", _failure_reason(row["failure"]))
             scores = AxisScores(*axes_in(row, axes, "score", where), failure=failure)
             key = row.get("generation"), row.get("reference")
             if self._scores.setdefault(key, scores) != scores:
@@ -290,10 +310,12 @@ class ScoresFile:
         return [self._scores.get((pair.generation, pair.reference), missing) for pair in pairs]
 
 
-def _reason(failure: object) -> str:
+def _failure_reason(failure: object) -> str:
     """The reason in a cell: a text, or ``{"kind": ..., "detail": ...}``, which is JSON in CSV."""
-    try:
-        content = json.loads(failure) if isinstance(failure, str) else failure
-    except (ValueError, RecursionError):
-        content = failure
-    return str(content["detail"] if isinstance(content, dict) and "detail" in content else failure)
+    content = failure
+    if isinstance(failure, str):
+        with suppress(ValueError, RecursionError):
+            content = json.loads(failure)
+    if isinstance(content, dict) and "detail" in content:
+        return str(content["detail"])
+    return str(failure)

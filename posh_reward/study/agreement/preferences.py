@@ -42,7 +42,7 @@ from posh_reward.tables.statistics import Floats, Ints, compute_p_value, kendall
 from posh_reward.tables.tables import AXIS_SCORES, Row, parse_number
 from posh_reward.types import is_missing
 
-LABELS = {
+LABEL_SCORES = {
     "1_much_better": 2.0,
     "1_slightly_better": 1.0,
     "equal": 0.0,
@@ -50,8 +50,8 @@ LABELS = {
     "2_much_better": -2.0,
 }
 """DOCENT's labels -> s, positive if the first text is better (paper, A.3.2)."""
-DECIMALS = 12  # of differences: 0.9 - 0.8 and 0.8 - 0.7 differ in binary, but must tie
-TINY = float(np.finfo(np.float64).tiny)
+DIFFERENCE_DECIMALS = 12  # of differences: 0.9 - 0.8 and 0.8 - 0.7 differ in binary, but must tie
+TINY_DIFFERENCE = float(np.finfo(np.float64).tiny)
 STRICT_NOTE = "Equal scores are a tie under any threshold."
 AUTHORS_NOTE = (
     "Equal scores are a win for the first text where the threshold is 0, as in the authors' "
@@ -59,19 +59,20 @@ AUTHORS_NOTE = (
 )
 
 
-def label_score(label: object, where: str = "") -> float:
-    """Convert a label, one of ``LABELS`` in any spacing or a number from -2 to 2, to a number."""
+def read_label(label: object, where: str = "") -> float:
+    """Convert a label, one of ``LABEL_SCORES`` in any spacing or a number, to -2 to 2."""
     if isinstance(label, str):
         plain = re.sub(r"[\W_]+", "_", label.lower()).strip("_")
-        if plain in LABELS:
-            return LABELS[plain]
+        if plain in LABEL_SCORES:
+            return LABEL_SCORES[plain]
     try:
         number = parse_number(str(label))
     except ValueError:
         number = nan
     if not -2 <= number <= 2:
+        known = ", ".join(LABEL_SCORES)
         raise InputError(
-            f"{where}the label {str(label)[:40]!r} is unknown: use one of {', '.join(LABELS)}, or "
+            f"{where}the label {str(label)[:40]!r} is unknown: use one of {known}, or "
             "a number from -2 (the second text is much better) to 2"
         )
     return number
@@ -81,7 +82,9 @@ def tie_threshold(differences: Floats, ties: int) -> float:
     """Smallest |difference| that is a win, so that ``ties`` are ties; infinite if all are."""
     # Without ties a metric could not get people's ties right; a free threshold could be tuned.
     magnitudes = np.sort(np.abs(differences))
-    return float(magnitudes[ties]) if ties < len(magnitudes) else inf
+    if ties >= len(magnitudes):
+        return inf
+    return float(magnitudes[ties])
 
 
 def predicted_outcomes(differences: Floats, people: Floats) -> Floats:
@@ -95,7 +98,7 @@ def predicted_outcomes(differences: Floats, people: Floats) -> Floats:
     return outcomes
 
 
-def accuracy(differences: Floats, people: Floats) -> float:
+def outcome_accuracy(differences: Floats, people: Floats) -> float:
     """Share of pairs where a metric's outcome is people's, 0 to 1; nan without pairs."""
     if not len(people):
         return nan
@@ -110,9 +113,11 @@ def score_differences(column: ScoreColumn, axis: str, authors: bool = False) -> 
     """
     scores = column.scores[axis]
     apart: Floats = scores[::2] - scores[1::2]
-    # Replacing 0 by TINY does just that and keeps the order: TINY is smaller than any other
-    # difference, a win if it is the threshold, and a tie under a larger one.
-    return np.where(apart == 0, TINY, apart) if authors else np.round(apart, DECIMALS)
+    if not authors:
+        return np.round(apart, DIFFERENCE_DECIMALS)
+    # Replacing 0 by a tiny difference does just that and keeps the order: it is smaller than any
+    # other difference, a win if it is the threshold, and a tie under a larger one.
+    return np.where(apart == 0, TINY_DIFFERENCE, apart)
 
 
 @dataclass(frozen=True)
@@ -162,46 +167,46 @@ def read_preferences(
     people: dict[str, list[float]] = {axis: [] for axis in columns.labels or AXIS_SCORES}
     for place, row in enumerate(rows, start=1):
         where = f"{name}, row {place}"
-        both = _two_texts(row, columns, where, images)
+        both = _read_two_texts(row, columns, where, images)
         texts += both
         groups.append(place if both[0].image_id is None else both[0].image_id)
         for axis, values in people.items():
-            values.append(_label(row, columns.labels.get(axis), where))
+            values.append(_read_label_cell(row, columns.labels.get(axis), where))
     arrays = {axis: np.array(values) for axis, values in people.items()}
     return Preferences(name, texts, arrays, groups, authors=docent)
 
 
-def _two_texts(
+def _read_two_texts(
     row: Row, columns: PairColumns, where: str, images: Path | None
 ) -> tuple[TextPair, TextPair]:
     image_id, image = image_in(row, columns.image, images)
     references = texts_in(row, columns.reference, where)
-    first, second = (text_in(row, c, where) for c in (columns.generation1, columns.generation2))
+    first = text_in(row, columns.generation1, where)
+    second = text_in(row, columns.generation2, where)
     return (
         TextPair(first, references, image_id, image, row, "1"),
         TextPair(second, references, image_id, image, row, "2"),
     )
 
 
-def _label(row: Row, column: str | None, where: str) -> float:
+def _read_label_cell(row: Row, column: str | None, where: str) -> float:
     if column is None:
         return 1.0
     if is_missing(row.get(column)) or row[column] == "":
         return nan
-    return label_score(row[column], f"{where}, {column}: ")
+    return read_label(row[column], f"{where}, {column}: ")
 
 
 def preference_figures(axes: Sequence[str]) -> list[Figure]:
     """The paper's figures for each axis: accuracy over better, tie and worse; rho and tau."""
-    return [
-        figure
-        for axis in axes
-        for figure in (
-            Figure(axis, "acc", on_rows(accuracy), percent=True),
+    figures = []
+    for axis in axes:
+        figures += [
+            Figure(axis, "acc", on_rows(outcome_accuracy), percent=True),
             Figure(axis, "rho", on_rows(spearman), partial(compute_p_value, spearmanr)),
             Figure(axis, "tau", on_rows(kendall), partial(compute_p_value, kendalltau)),
-        )
-    ]
+        ]
+    return figures
 
 
 def preferences_report(preferences: Preferences, settings: AgreementSettings) -> AgreementReport:
@@ -224,19 +229,27 @@ def preferences_report(preferences: Preferences, settings: AgreementSettings) ->
     )
 
 
-K, SCALE, BASE, START = 4.0, 400.0, 10.0, 1000.0  # CapArena's Elo parameters
-DRAWS, SEED = 1000, 42
-NONE = -1  # padding in an order of battles
+# CapArena's Elo parameters: who is ``ELO_SCALE`` points above another wins ``ELO_BASE`` times as
+# often as the other, and a battle moves a rating by at most ``ELO_K`` points.
+ELO_K = 4.0
+ELO_SCALE = 400.0
+ELO_BASE = 10.0
+ELO_START = 1000.0
+ELO_DRAWS = 1000  # orders of the battles
+ELO_SEED = 42
+NO_BATTLE = -1  # padding in an order of battles
 
-HUMAN = "human"
-TIES = ("skip", "bad", "equal")
-AXIS = "overall"
-COLUMNS = ("img", "ref", "source1", "source2", "caption1", "caption2", "winner", "cluster")
+HUMAN_SOURCE = "human"
+TIE_WINNERS = ("skip", "bad", "equal")
+ARENA_AXIS = "overall"
+ARENA_FILE_COLUMNS = (
+    "img", "ref", "source1", "source2", "caption1", "caption2", "winner", "cluster",
+)  # fmt: skip
 """Columns of ``caparena_annots_eval.json``."""
-ARENA_COLUMNS = PairColumns("caption1", "caption2", "ref", "img")
+ARENA_PAIR_COLUMNS = PairColumns("caption1", "caption2", "ref", "img")
 
 
-def battle_orders(battles: int, draws: int = DRAWS, seed: int = SEED) -> Ints:
+def battle_orders(battles: int, draws: int = ELO_DRAWS, seed: int = ELO_SEED) -> Ints:
     """(draws, battles) indices of battles, drawn with replacement exactly as in CapArena."""
     # Same as CapArena's ``pandas.DataFrame.sample`` after ``numpy.random.seed(42)``: NumPy keeps
     # this generator frozen, so our ratings equal theirs.
@@ -248,24 +261,24 @@ def elo_ratings(first: Ints, second: Ints, outcome: Floats, orders: Ints, models
     """(orders, models) ratings after the battles in each order.
 
     ``first`` and ``second`` (battles,) are models; ``outcome``, (battles,) or (orders, battles), is
-    1 if the first won, -1 if the second. Shorter ``orders`` of battles are padded with ``NONE``.
+    1 if the first won, -1 if the second. Shorter ``orders`` are padded with ``NO_BATTLE``.
     """
-    ratings = np.full((len(orders), models), START)
+    ratings = np.full((len(orders), models), ELO_START)
     rows = np.arange(len(orders))
     outcome = np.broadcast_to(outcome, (len(orders), outcome.shape[-1]))
     # A battle's gain depends on earlier battles, so they are processed one by one, but for all
     # orders at once: a thousand draws take about a second.
     for battle in orders.T:
         a, b = first[battle], second[battle]  # (orders,)
-        chance = 1 / (1 + BASE ** ((ratings[rows, b] - ratings[rows, a]) / SCALE))
-        gain = K * ((outcome[rows, battle] + 1) / 2 - chance) * (battle != NONE)
+        chance = 1 / (1 + ELO_BASE ** ((ratings[rows, b] - ratings[rows, a]) / ELO_SCALE))
+        gain = ELO_K * ((outcome[rows, battle] + 1) / 2 - chance) * (battle != NO_BATTLE)
         ratings[rows, a] += gain
         ratings[rows, b] -= gain
     return ratings
 
 
 def median_ratings(first: Ints, second: Ints, outcome: Floats, models: int) -> Floats:
-    """(models,) median rating over ``DRAWS`` draws of the battles, in whole points."""
+    """(models,) median rating over ``ELO_DRAWS`` draws of the battles, in whole points."""
     # Elo depends on the order of the battles, which is arbitrary here: hence many draws.
     orders = battle_orders(len(outcome))
     ratings = elo_ratings(first, second, outcome, orders, models)  # (draws, models)
@@ -276,7 +289,7 @@ def median_ratings(first: Ints, second: Ints, outcome: Floats, models: int) -> F
         fights[np.arange(len(orders))[:, None], side[orders]] = True
     never = ~fights.any(axis=0)
     ratings[~fights] = nan
-    ratings[:, never] = START
+    ratings[:, never] = ELO_START
     return np.floor(np.nanmedian(ratings, axis=0) + 0.5)
 
 
@@ -296,9 +309,9 @@ class Arena:
     @property
     def judgments(self) -> Judgments:
         differences = partial(score_differences, authors=True)
-        return Judgments("CapArena", {AXIS: self.outcome}, self.groups, differences)
+        return Judgments("CapArena", {ARENA_AXIS: self.outcome}, self.groups, differences)
 
-    def ratings(self, outcome: Floats, rows: Ints) -> Floats:
+    def rate_models(self, outcome: Floats, rows: Ints) -> Floats:
         """(models,) median Elo ratings from the battles ``rows``; ``outcome`` is (battles,)."""
         first, second = self.first[rows], self.second[rows]
         return median_ratings(first, second, outcome[rows], len(self.models))
@@ -306,61 +319,63 @@ class Arena:
 
 def read_arena(rows: Sequence[Row], name: str, images: Path | None = None) -> Arena:
     """Read CapArena's file; ``InputError`` for a missing column or an invalid cell."""
-    check_columns(rows, {f"a column {column!r}": column for column in COLUMNS}, name)
-    battles = [
-        (place, row)
-        for place, row in enumerate(rows, start=1)
-        if HUMAN not in (row.get("source1"), row.get("source2"))
-    ]
-    if not battles:
-        raise InputError(f"every pair of {name} has a text by {HUMAN!r}: add battles of two models")
+    check_columns(rows, {f"a column {column!r}": column for column in ARENA_FILE_COLUMNS}, name)
     texts: list[TextPair] = []
-    sources: list[tuple[str, str]] = []
+    first_sources: list[str] = []
+    second_sources: list[str] = []
     outcome, clusters, groups = [], [], []
-    for place, row in battles:
+    for place, row in enumerate(rows, start=1):
+        if HUMAN_SOURCE in (row.get("source1"), row.get("source2")):
+            continue
         where = f"{name}, row {place}"
-        both = _two_texts(row, ARENA_COLUMNS, where, images)
+        both = _read_two_texts(row, ARENA_PAIR_COLUMNS, where, images)
         texts += both
-        sources.append((text_in(row, "source1", where), text_in(row, "source2", where)))
-        outcome.append(_outcome(row, where))
+        first_sources.append(text_in(row, "source1", where))
+        second_sources.append(text_in(row, "source2", where))
+        outcome.append(_read_outcome(row, where))
         clusters.append(str(row.get("cluster")))
         groups.append(place if both[0].image_id is None else both[0].image_id)
-    models = sorted({source for both in sources for source in both})
-    first, second = (np.array([models.index(s[side]) for s in sources]) for side in (0, 1))
+    if not outcome:
+        raise InputError(
+            f"every pair of {name} has a text by {HUMAN_SOURCE!r}: add battles of two models"
+        )
+    models = sorted({*first_sources, *second_sources})
     return Arena(
-        texts, np.array(outcome), first, second, models, clusters, groups,
-        len(rows) - len(battles),
-    )  # fmt: skip
+        texts,
+        np.array(outcome),
+        np.array(list(map(models.index, first_sources))),
+        np.array(list(map(models.index, second_sources))),
+        models,
+        clusters,
+        groups,
+        left_out=len(rows) - len(outcome),
+    )
 
 
-def _outcome(row: Row, where: str) -> float:
+def _read_outcome(row: Row, where: str) -> float:
     winner = row.get("winner")
     for name, outcome in ((row["source1"], 1.0), (row["source2"], -1.0)):
         if winner == name:
             return outcome
-    if winner in TIES:
+    if winner in TIE_WINNERS:
         return 0.0
     raise InputError(
         f"{where}: the winner {str(winner)[:40]!r} is neither {row['source1']!r} nor "
-        f"{row['source2']!r}, nor one of {', '.join(TIES)}"
+        f"{row['source2']!r}, nor one of {', '.join(TIE_WINNERS)}"
     )
 
 
 def arena_figures(arena: Arena) -> list[Figure]:
     rankings = Rankings(arena)
     clusters = np.array(arena.clusters)
-    return [
-        Figure(AXIS, "desc acc", on_rows(accuracy), percent=True),
-        *(
-            Figure(AXIS, f"model {name}", partial(rankings.agreements, correlation))
-            for name, correlation in (("rho", spearman), ("tau", kendall))
-        ),
-        *(
-            Figure(AXIS, f"acc in {name}", partial(_accuracy_within, clusters == name),
-                   percent=True)
-            for name in sorted(set(arena.clusters))
-        ),
-    ]  # fmt: skip
+    figures = [Figure(ARENA_AXIS, "desc acc", on_rows(outcome_accuracy), percent=True)]
+    for name, correlation in (("rho", spearman), ("tau", kendall)):
+        measure = partial(rankings.correlate_ratings, correlation)
+        figures.append(Figure(ARENA_AXIS, f"model {name}", measure))
+    for cluster in sorted(set(arena.clusters)):
+        measure = partial(_accuracy_within, clusters == cluster)
+        figures.append(Figure(ARENA_AXIS, f"acc in {cluster}", measure, percent=True))
+    return figures
 
 
 def _accuracy_within(inside: NDArray[np.bool_], all: Sample, draws: Sequence[Ints]) -> list[float]:
@@ -369,7 +384,10 @@ def _accuracy_within(inside: NDArray[np.bool_], all: Sample, draws: Sequence[Int
     for rows in draws:  # one threshold for all clusters
         right = predicted_outcomes(scores[rows], people[rows]) == np.sign(people[rows])
         own = right[inside[rows]]
-        shares.append(float(own.mean()) if len(own) else nan)
+        share = nan
+        if len(own):
+            share = float(own.mean())
+        shares.append(share)
     return shares
 
 
@@ -380,38 +398,45 @@ class Rankings:
     arena: Arena
     cache: dict[bytes, list[tuple[Floats, Floats]]] = field(default_factory=dict)
 
-    def agreements(
+    def correlate_ratings(
         self, correlation: SimpleMeasure, all: Sample, draws: Sequence[Ints]
     ) -> list[float]:
         """Correlate models' median ratings; in resamples, ratings after one pass through each."""
         _, scores, people = all
-        orders = np.full((len(draws), max(map(len, draws))), NONE)  # (draws, places)
+        orders = np.full((len(draws), max(map(len, draws))), NO_BATTLE)  # (draws, places)
         for order, rows in zip(orders, draws, strict=True):
             order[: len(rows)] = rows
         key = scores.tobytes() + orders.tobytes()
         if key not in self.cache:  # rho and tau share the ratings, which take a second
-            whole, arena = draws[0], self.arena
-            medians = (arena.ratings(_outcomes(scores, people, whole), whole),
-                       arena.ratings(people, whole))  # fmt: skip
-            # Medians over a thousand passes through each of a thousand resamples would take a
-            # quarter of an hour. One pass is noisier: intervals are rather too wide.
-            outcome = np.array([_outcomes(scores, people, rows) for rows in draws])
-            passes = (
-                elo_ratings(arena.first, arena.second, each, orders, len(arena.models))[1:]
-                for each in (outcome, people)
-            )
-            self.cache[key] = [medians, *zip(*passes, strict=True)]
-        return [
-            correlation(ours[met], gold[met])
-            for (ours, gold), met in zip(self.cache[key], map(self._met, draws), strict=True)
-        ]
+            self.cache[key] = self._rate_by_draw(scores, people, draws, orders)
+        correlations = []
+        for (ours, gold), rows in zip(self.cache[key], draws, strict=True):
+            models = self._find_models(rows)
+            correlations.append(correlation(ours[models], gold[models]))
+        return correlations
 
-    def _met(self, rows: Ints) -> Ints:
+    def _rate_by_draw(
+        self, scores: Floats, people: Floats, draws: Sequence[Ints], orders: Ints
+    ) -> list[tuple[Floats, Floats]]:
+        """Models' ratings by the metric and by people, in each of the ``draws``."""
+        whole, arena = draws[0], self.arena
+        medians = (
+            arena.rate_models(_predict_on_rows(scores, people, whole), whole),
+            arena.rate_models(people, whole),
+        )
+        # Medians over a thousand passes through each of a thousand resamples would take a quarter
+        # of an hour. One pass is noisier: intervals are rather too wide.
+        outcome = np.array([_predict_on_rows(scores, people, rows) for rows in draws])
+        by_metric = elo_ratings(arena.first, arena.second, outcome, orders, len(arena.models))
+        by_people = elo_ratings(arena.first, arena.second, people, orders, len(arena.models))
+        return [medians, *zip(by_metric[1:], by_people[1:], strict=True)]
+
+    def _find_models(self, rows: Ints) -> Ints:
         """Models in these battles; the others stay at 1000 and have no rank."""
         return np.unique(np.concatenate([self.arena.first[rows], self.arena.second[rows]]))
 
 
-def _outcomes(scores: Floats, people: Floats, rows: Ints) -> Floats:
+def _predict_on_rows(scores: Floats, people: Floats, rows: Ints) -> Floats:
     """(battles,) a metric's outcomes on ``rows``; 0 elsewhere."""
     outcome = np.zeros(len(people))
     outcome[rows] = predicted_outcomes(scores[rows], people[rows])
@@ -423,19 +448,19 @@ def caparena_report(arena: Arena, settings: AgreementSettings) -> AgreementRepor
     outcomes = {"people": (arena.outcome, np.arange(len(arena.outcome)))}
     for column in columns:
         if not column.missing:
-            differences = arena.judgments.scores(column, AXIS)
+            differences = arena.judgments.scores(column, ARENA_AXIS)
             rows = np.flatnonzero(~np.isnan(differences))
-            outcomes[column.name] = _outcomes(differences, arena.outcome, rows), rows
+            outcomes[column.name] = _predict_on_rows(differences, arena.outcome, rows), rows
     notes = [
         f"{arena.left_out:,} pairs with a human's text are left out; skip, bad and equal are ties.",
         "Model rho and tau: rankings by median Elo (K 4, scale 400, base 10, start 1000) over "
         "1,000 resamples of the battles, seed 42, in whole points. Their intervals, from one pass "
         "through the battles of each resample of images, are too wide rather than too narrow.",
     ]
-    ratings = {
-        name: dict(zip(arena.models, arena.ratings(*each).tolist(), strict=True))
-        for name, each in outcomes.items()
-    }
+    ratings = {}
+    for name, (outcome, rows) in outcomes.items():
+        by_model = arena.rate_models(outcome, rows).tolist()
+        ratings[name] = dict(zip(arena.models, by_model, strict=True))
     title = f"CapArena: {len(arena.outcome):,} pairs, {len(arena.models)} models"
     figures = arena_figures(arena)
     return make_report(

@@ -19,7 +19,7 @@ import numpy as np
 from posh_reward.tables.statistics import Floats
 from posh_reward.types import Span
 
-TOKEN = re.compile(r"\w+|[^\w\s]")
+TOKEN_PATTERN = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -52,28 +52,36 @@ class RatingCounts:
 
 def count_ratings(units: Sequence[Sequence[float | None]]) -> RatingCounts:
     """Count the ratings of each unit; units with fewer than two are left out."""
-    present = [[float(r) for r in unit if r is not None] for unit in units]
-    present = [unit for unit in present if len(unit) > 1]
-    values, place = np.unique([r for unit in present for r in unit], return_inverse=True)
-    owner = np.repeat(np.arange(len(present)), [len(unit) for unit in present])
-    counts = np.zeros((len(present), len(values)))
-    np.add.at(counts, (owner, place), 1)
+    ratings: list[float] = []
+    owners: list[int] = []  # (ratings,) unit of each
+    count = 0
+    for unit in units:
+        present = [float(rating) for rating in unit if rating is not None]
+        if len(present) > 1:
+            ratings += present
+            owners += [count] * len(present)
+            count += 1
+    values, places = np.unique(np.array(ratings), return_inverse=True)
+    counts = np.zeros((count, len(values)))
+    np.add.at(counts, (np.array(owners, dtype=np.int64), places), 1)
     return RatingCounts(counts)
 
 
 def token_spans(text: str) -> list[Span]:
     """Character offsets of a text's tokens: words and single punctuation marks."""
-    return [match.span() for match in TOKEN.finditer(text)]
+    return [match.span() for match in TOKEN_PATTERN.finditer(text)]
 
 
-def overlaps(one: Span, other: Span) -> bool:
+def spans_overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
 def tokens_in(spans: Iterable[Span], tokens: Sequence[Span]) -> frozenset[int]:
-    return frozenset(
-        index for span in spans for index, token in enumerate(tokens) if overlaps(span, token)
-    )
+    """Indices of the tokens that any of the spans touches."""
+    touched: set[int] = set()
+    for span in spans:
+        touched.update(index for index, token in enumerate(tokens) if spans_overlap(span, token))
+    return frozenset(touched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +103,15 @@ class Matches:
 
     @property
     def precision(self) -> float:
-        return self.first_matches / self.first if self.first else nan
+        if not self.first:
+            return nan
+        return self.first_matches / self.first
 
     @property
     def recall(self) -> float:
-        return self.second_matches / self.second if self.second else nan
+        if not self.second:
+            return nan
+        return self.second_matches / self.second
 
     @property
     def f1(self) -> float:
@@ -120,15 +132,14 @@ def span_matches(
     0 means one token (relaxed F1), 0.5 is F1@50.
     """
     tokens = token_spans(text)
-    ours, theirs = (
-        [inside for span in spans if (inside := tokens_in([span], tokens))]
-        for spans in (first, second)
-    )
+    ours = list(filter(None, (tokens_in([span], tokens) for span in first)))
+    theirs = list(filter(None, (tokens_in([span], tokens) for span in second)))
 
-    def matches(some: list[frozenset[int]], others: list[frozenset[int]]) -> int:
-        return sum(
-            any(one & other and len(one & other) >= share * len(one) for other in others)
-            for one in some
-        )
+    def count_matches(some: list[frozenset[int]], others: list[frozenset[int]]) -> int:
+        count = 0
+        for one in some:
+            most = max((len(one & other) for other in others), default=0)
+            count += most > 0 and most >= share * len(one)
+        return count
 
-    return Matches(matches(ours, theirs), len(ours), matches(theirs, ours), len(theirs))
+    return Matches(count_matches(ours, theirs), len(ours), count_matches(theirs, ours), len(theirs))

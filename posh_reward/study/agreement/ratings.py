@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -70,10 +70,10 @@ class TextRatings:
 
     @property
     def judgments(self) -> Judgments:
-        def scores(column: ScoreColumn, axis: str) -> Floats:
+        def repeat_scores(column: ScoreColumn, axis: str) -> Floats:
             return column.scores[axis][self.text_of]
 
-        return Judgments(self.name, self.people, self.groups, scores)
+        return Judgments(self.name, self.people, self.groups, repeat_scores)
 
 
 def read_ratings(
@@ -82,7 +82,8 @@ def read_ratings(
     """Read a table of ratings; image paths are relative to the folder ``images``."""
     flags = {"--generation": columns.generation, "--reference": columns.references}
     flags |= {f"--rating {axis}=": column for axis, column in columns.ratings.items()}
-    flags |= {} if columns.group is None else {"--group": columns.group}
+    if columns.group is not None:
+        flags["--group"] = columns.group
     judgment_files.check_columns(rows, flags, name)
     texts: list[TextPair] = []
     text_of: list[int] = []
@@ -90,11 +91,10 @@ def read_ratings(
     people: dict[str, list[float]] = {axis: [] for axis in columns.ratings}
     for place, row in enumerate(rows, start=1):
         where = f"{name}, row {place}"
-        ratings = {
-            axis: numbers_in(row, column, where, columns.raters)
-            for axis, column in columns.ratings.items()
-        }
-        counts = {len(each) for each in ratings.values()}
+        ratings: dict[str, list[float]] = {}
+        for axis, column in columns.ratings.items():
+            ratings[axis] = numbers_in(row, column, where, columns.raters)
+        counts = set(map(len, ratings.values()))
         if len(counts) > 1:
             raise InputError(f"{where}: its axes have different numbers of ratings: {ratings}")
         image_id, image = judgment_files.image_in(row, columns.image, images)
@@ -115,12 +115,17 @@ def read_ratings(
 def numbers_in(row: Row, column: str, where: str, raters: Raters) -> list[float]:
     """Read a cell's numbers, one per person, or their mean; true is 1, and a missing one nan."""
     cells = judgment_files.as_list(row.get(column)) or [row.get(column)]
-    plain = ({column: int(cell) if isinstance(cell, bool) else cell} for cell in cells)
-    numbers = [number_in(each, column, f"{where}: ") for each in plain]
+    numbers = []
+    for cell in cells:
+        plain = int(cell) if isinstance(cell, bool) else cell
+        number = number_in({column: plain}, column, f"{where}: ")
+        numbers.append(nan if number is None else number)
     if raters == "each":
-        return [nan if value is None else value for value in numbers]
-    present = [value for value in numbers if value is not None]
-    return [fmean(present) if present else nan]
+        return numbers
+    present = [number for number in numbers if not isnan(number)]
+    if not present:
+        return [nan]
+    return [fmean(present)]
 
 
 def rating_figures(ratings: TextRatings) -> list[Figure]:
@@ -128,30 +133,30 @@ def rating_figures(ratings: TextRatings) -> list[Figure]:
 
     Of each part, tau_b and pairwise accuracy, as in HarmonicEval's tables of four tasks.
     """
-    within = WithinImages.of(ratings.groups, ratings.text_of)
-    if ratings.parts:
-        return [
-            figure
-            for axis in ratings.people
-            for part in dict.fromkeys(ratings.parts)
-            for inside in (np.array([each == part for each in ratings.parts]),)
-            for figure in (
-                Figure(axis, f"{part} tau_b", _in_part(inside, on_rows(kendall))),
-                Figure(axis, f"{part} pairs", _in_part(inside, within.accuracies), percent=True),
-            )
-        ]
-    return [
-        figure
-        for axis in ratings.people
-        for figure in (
-            Figure(axis, "tau_b", on_rows(kendall), partial(compute_p_value, kendalltau)),
-            Figure(axis, "tau_c", on_rows(partial(kendall, variant="c")),
-                   partial(compute_p_value, partial(kendalltau, variant="c"))),
-            Figure(axis, "rho", on_rows(spearman), partial(compute_p_value, spearmanr)),
-            Figure(axis, "r", on_rows(pearson), partial(compute_p_value, pearsonr)),
-            Figure(axis, "pairs", within.accuracies, percent=True),
-        )
-    ]  # fmt: skip
+    within = WithinImages(group_rows(ratings.groups), ratings.text_of)
+    figures = []
+    if not ratings.parts:
+        tau_c = partial(kendalltau, variant="c")
+        for axis in ratings.people:
+            figures += [
+                Figure(axis, "tau_b", on_rows(kendall), partial(compute_p_value, kendalltau)),
+                Figure(axis, "tau_c", on_rows(partial(kendall, variant="c")),
+                       partial(compute_p_value, tau_c)),
+                Figure(axis, "rho", on_rows(spearman), partial(compute_p_value, spearmanr)),
+                Figure(axis, "r", on_rows(pearson), partial(compute_p_value, pearsonr)),
+                Figure(axis, "pairs", within.measure_accuracy, percent=True),
+            ]  # fmt: skip
+        return figures
+    rows_by_part: dict[str, NDArray[np.bool_]] = {}
+    for part in dict.fromkeys(ratings.parts):
+        rows_by_part[part] = np.array([each == part for each in ratings.parts])
+    for axis in ratings.people:
+        for part, inside in rows_by_part.items():
+            tau_b = _in_part(inside, on_rows(kendall))
+            pairs = _in_part(inside, within.measure_accuracy)
+            figures.append(Figure(axis, f"{part} tau_b", tau_b))
+            figures.append(Figure(axis, f"{part} pairs", pairs, percent=True))
+    return figures
 
 
 def _in_part(inside: NDArray[np.bool_], measure: RowMeasure) -> RowMeasure:
@@ -169,20 +174,21 @@ class WithinImages:
     images: Sequence[Ints]  # the rows of each image
     texts: Ints  # (rows,) the text that each row rates; two ratings of one text make no pair
 
-    @classmethod
-    def of(cls, groups: Sequence[Hashable], texts: Ints) -> WithinImages:
-        return cls(group_rows(groups), texts)
-
-    def accuracies(self, all: Sample, draws: Sequence[Ints]) -> list[float]:
+    def measure_accuracy(self, all: Sample, draws: Sequence[Ints]) -> list[float]:
         _, scores, people = all
         # Images are drawn whole, so each image's pairs are counted once and weighted in each draw.
         usable = np.zeros(len(people), dtype=bool)
         for rows in draws:
             usable[rows] = True
-        members = [some for rows in self.images if len(some := rows[usable[rows]])]
-        counts = [self._pairs(scores[some], people[some], self.texts[some]) for some in members]
+        counts: list[tuple[int, int]] = []
+        first_rows: list[np.int64] = []
+        for rows in self.images:
+            some = rows[usable[rows]]
+            if len(some):
+                counts.append(self._count_pairs(scores[some], people[some], self.texts[some]))
+                first_rows.append(some[0])
         right, pairs = np.array(counts, dtype=np.float64).reshape(-1, 2).T  # (images,) each
-        first = np.array([some[0] for some in members], dtype=np.int64)
+        first = np.array(first_rows, dtype=np.int64)
         shares = []
         for rows in draws:
             # An image's rows are drawn together, so the first one's count is the image's.
@@ -191,7 +197,7 @@ class WithinImages:
             shares.append(float(times @ right / total) if total else nan)
         return shares
 
-    def _pairs(self, scores: Floats, people: Floats, texts: Ints) -> tuple[int, int]:
+    def _count_pairs(self, scores: Floats, people: Floats, texts: Ints) -> tuple[int, int]:
         """Pairs of one image that the metric orders as people do, and all that people order."""
         # Rows above columns, so that each pair is counted once.
         ordered = (people[:, None] > people) & (texts[:, None] != texts)

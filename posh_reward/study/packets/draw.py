@@ -13,7 +13,7 @@ from typing import TypeVar
 from posh_reward.errors import InputError
 from posh_reward.study.packets.study_records import Form, Rater, RaterTask, StudyItem
 
-TRIES = 500  # attempts to assign one item's tasks before the raters count as too few
+MAX_ALLOTMENT_ATTEMPTS = 500  # to allot one item's tasks, before the raters count as too few
 T = TypeVar("T")
 Models = tuple[str, ...]
 
@@ -36,7 +36,7 @@ class Design:
             raise InputError(f"repeated is {self.repeated}: use a share from 0 to 1")
         if self.times < 1:
             raise InputError(f"times is {self.times}: use 1 or more raters for each task")
-        fewest = min(count for count in sizes if count)
+        fewest = min(filter(None, sizes))
         if self.repeated and self.times > fewest:
             raise InputError(
                 f"{self.times} raters cannot share a task if there are only {fewest}: ask more "
@@ -44,7 +44,7 @@ class Design:
             )
 
 
-def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
+def draw_tasks(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
     """Draw the tasks of each rater, by the rater's name.
 
     No rater sees a generation twice. Raters get equally many tasks, as far as possible. For each
@@ -59,48 +59,54 @@ def draw(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
         names = [f"rater-{number:0{width}}" for number in range(begin, begin + count)]
         if not names:
             continue
-        tasks_of = _allot(items, form, names, design, rng)
+        tasks_of = _allot_tasks(items, form, names, design, rng)
         sides: Counter[Models] = Counter()
         for name in names:
             sequence = _balance_order(_balance_sides(tasks_of[name], sides, rng), rng)
-            tasks = tuple(RaterTask(_opaque(design, name, *each), *each) for each in sequence)
-            raters[name] = Rater(form, _opaque(design, name, "token"), tasks)
+            tasks = tuple(RaterTask(_opaque_id(design, name, *each), *each) for each in sequence)
+            raters[name] = Rater(form, _opaque_id(design, name, "token"), tasks)
     return raters
 
 
-def questions_about(item: StudyItem, form: Form) -> list[Models]:
+def list_comparisons(item: StudyItem, form: Form) -> list[Models]:
     """Models to compare or mark in each task; no generation twice, no equal texts."""
     if form == "granular":
         return [(model,) for model in item.texts]
-    return [(a, b) for a, b in combinations(item.texts, 2) if item.texts[a] != item.texts[b]]
+    comparisons: list[Models] = []
+    for one, other in combinations(item.texts, 2):
+        if item.texts[one] != item.texts[other]:
+            comparisons.append((one, other))
+    return comparisons
 
 
-def identical_pairs(items: Sequence[StudyItem]) -> tuple[RaterTask, ...]:
+def find_identical_pairs(items: Sequence[StudyItem]) -> tuple[RaterTask, ...]:
     """Pairs of models that wrote the same text about an item."""
-    return tuple(
-        RaterTask("", item.id, pair)
-        for item in items
-        for pair in combinations(item.texts, 2)
-        if item.texts[pair[0]] == item.texts[pair[1]]
-    )
+    pairs = []
+    for item in items:
+        for one, other in combinations(item.texts, 2):
+            if item.texts[one] == item.texts[other]:
+                pairs.append(RaterTask("", item.id, (one, other)))
+    return tuple(pairs)
 
 
 Task = tuple[str, Models]
 """An item, and the models whose generations are shown."""
 
 
-def _allot(
+def _allot_tasks(
     items: Sequence[StudyItem], form: Form, names: Sequence[str], design: Design, rng: random.Random
 ) -> dict[str, list[Task]]:
-    by_item = [[(item.id, models) for models in questions_about(item, form)] for item in items]
+    by_item: list[list[Task]] = []
+    for item in items:
+        by_item.append([(item.id, models) for models in list_comparisons(item, form)])
     # One task of each item, then a second one, and so on: this spreads the repeated tasks, which
     # are the first 15 %, over the items, so that agreement is not measured on a few.
-    tasks = interleave(by_item, rng)
+    tasks = interleave_groups(by_item, rng)
     # Tasks that share texts with many others come last: as no rater sees a text twice, repeating
     # them could take too many raters.
     by_id = {item.id: item for item in items}
     spare = len(names) - design.times
-    tasks.sort(key=lambda task: _others(by_id[task[0]], task[1], form) > spare)
+    tasks.sort(key=lambda task: _count_rival_tasks(by_id[task[0]], task[1], form) > spare)
     if not tasks:
         raise InputError("nothing to ask: the models wrote the same texts")
     repeated = set(tasks[: round(design.repeated * len(tasks))])
@@ -109,21 +115,22 @@ def _allot(
         raise InputError(f"only {slots} tasks for {len(names)} raters: ask fewer raters")
     tasks_of: dict[str, list[Task]] = {name: [] for name in names}
     for item in rng.sample(list(items), len(items)):
-        copies = [
-            models
-            for models in questions_about(item, form)
-            for _ in range(design.times if (item.id, models) in repeated else 1)
-        ]
+        copies: list[Models] = []
+        for models in list_comparisons(item, form):
+            count = design.times if (item.id, models) in repeated else 1
+            copies += [models] * count
         load = {name: len(own) for name, own in tasks_of.items()}
         for rater, models in _allot_item(item, copies, load, rng):
             tasks_of[rater].append((item.id, models))
     return tasks_of
 
 
-def _others(item: StudyItem, models: Models, form: Form) -> int:
+def _count_rival_tasks(item: StudyItem, models: Models, form: Form) -> int:
     """Number of other tasks that show the same text, for the text that most of them show."""
-    text_sets = [{item.texts[m] for m in models} for models in questions_about(item, form)]
-    return max(sum(item.texts[model] in each for each in text_sets) for model in models) - 1
+    tasks_by_text: Counter[str] = Counter()
+    for shown in list_comparisons(item, form):
+        tasks_by_text.update({item.texts[model] for model in shown})
+    return max(tasks_by_text[item.texts[model]] for model in models) - 1
 
 
 def _allot_item(
@@ -132,7 +139,7 @@ def _allot_item(
     """Raters of one item's tasks, preferring those with the fewest tasks."""
     # Greedy choices can leave nobody free though another way exists. Ties are broken at random, so
     # another attempt goes another way, which saves a search.
-    for _ in range(TRIES):
+    for _ in range(MAX_ALLOTMENT_ATTEMPTS):
         texts_of: dict[str, set[str]] = defaultdict(set)
         allotment: list[tuple[str, Models]] = []
         # Most copies first: they have the smallest choice of raters.
@@ -181,10 +188,10 @@ def _balance_order(tasks: Sequence[Task], rng: random.Random) -> list[Task]:
     groups: dict[Models, list[Task]] = defaultdict(list)
     for task in tasks:
         groups[task[1]].append(task)
-    return interleave(list(groups.values()), rng)
+    return interleave_groups(list(groups.values()), rng)
 
 
-def interleave(groups: Sequence[Sequence[T]], rng: random.Random) -> list[T]:
+def interleave_groups(groups: Sequence[Sequence[T]], rng: random.Random) -> list[T]:
     """Blocks of one member of each group that has any left, shuffled within the block."""
     left = [rng.sample(list(group), len(group)) for group in groups]
     order: list[T] = []
@@ -194,7 +201,7 @@ def interleave(groups: Sequence[Sequence[T]], rng: random.Random) -> list[T]:
     return order
 
 
-def _opaque(design: Design, *parts: Hashable) -> str:
+def _opaque_id(design: Design, *parts: Hashable) -> str:
     # Keyed with the seed, which only the key file has, so that nobody can find a name by trial.
     seed = str(design.seed).encode()[-64:]
     return blake2b(repr(parts).encode(), key=seed, digest_size=6).hexdigest()

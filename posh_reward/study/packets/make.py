@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,8 +19,8 @@ from posh_reward.metrics.metric import package_version, read_reference
 from posh_reward.pages.html import LocalImages, image_uri, render
 from posh_reward.provenance import ORIGIN_COLUMN, Origins
 from posh_reward.settings import shorten
-from posh_reward.study.packets.draw import Design, draw, identical_pairs
-from posh_reward.study.packets.rater_answers import config, tasks_json
+from posh_reward.study.packets.draw import Design, draw_tasks, find_identical_pairs
+from posh_reward.study.packets.rater_answers import label_studio_config, tasks_json
 from posh_reward.study.packets.study_records import (
     ANSWERS_FORMAT,
     FORMS,
@@ -29,7 +30,7 @@ from posh_reward.study.packets.study_records import (
     RaterTask,
     RaterTexts,
     StudyItem,
-    first_problem,
+    describe_first_problem,
     shipped_texts,
     word_spans,
 )
@@ -39,14 +40,17 @@ from posh_reward.tables.tables import Row
 from posh_reward.text_values import read_text
 from posh_reward.types import Failure, is_missing
 
-SIDE = 1024  # longer side in pixels: 100 to 250 kB an image
+MAX_IMAGE_SIDE_PIXELS = 1024  # longer side in pixels: 100 to 250 kB an image
 
 
 class Album(LocalImages):
     """The images of items, as raters see them."""
 
     def __init__(
-        self, folders: Sequence[Path], dataset: DatasetImages | None = None, side: int = SIDE
+        self,
+        folders: Sequence[Path],
+        dataset: DatasetImages | None = None,
+        side: int = MAX_IMAGE_SIDE_PIXELS,
     ) -> None:
         try:
             import PIL  # noqa: F401
@@ -54,7 +58,7 @@ class Album(LocalImages):
             raise MissingDependencyError("images need Pillow: pip install pillow") from None
         super().__init__(folders, side, dataset)
 
-    def uri(self, item: StudyItem) -> str:
+    def load_uri(self, item: StudyItem) -> str:
         source = self.source(item.image, item.id, item.reference)
         copy = None if source is None else self.copy_as_jpeg(source)
         if copy is None:
@@ -76,59 +80,63 @@ class StudyItems:
     origins: Origins = field(default_factory=Origins)
 
 
-def items_of(rows: Iterable[Row], columns: Columns) -> StudyItems:
+def read_study_items(rows: Iterable[Row], columns: Columns) -> StudyItems:
     items: dict[str, StudyItem] = {}
     models: dict[str, None] = {}
     origins = Origins()
     for number, row in enumerate(rows, start=1):
         try:
-            item, model = _item(row, columns)
-            _add(items, item, model)
+            item, model = _read_item(row, columns)
+            _add_generation(items, item, model)
             origins.add({"model": model, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)})
         except InputError as error:
             name = row.get(columns.id or "id")
-            which = f"row {number}{'' if is_missing(name) else f', id {name!r}'}"
+            which = f"row {number}"
+            if not is_missing(name):
+                which += f", id {name!r}"
             raise InputError(f"{which}: {error}") from None
         models[model] = None
     if len(models) < 2:
         there = f"only {next(iter(models))!r}" if models else "none"
         raise InputError(f"two models are needed to compare, and there is {there}")
     # A preference needs both models on one item; otherwise images would be compared, not models.
-    complete = [item for item in items.values() if len(item.texts) == len(models)]
+    complete: list[StudyItem] = []
+    incomplete: list[str] = []
+    for item in items.values():
+        if len(item.texts) < len(models):
+            incomplete.append(item.id)
+        else:
+            complete.append(replace(item, texts={model: item.texts[model] for model in models}))
     if not complete:
         raise InputError("no id has a generation of every model: do the ids of the models agree?")
-    return StudyItems(
-        tuple(models),
-        tuple(replace(item, texts={m: item.texts[m] for m in models}) for item in complete),
-        tuple(name for name, item in items.items() if len(item.texts) < len(models)),
-        origins,
-    )
+    return StudyItems(tuple(models), tuple(complete), tuple(incomplete), origins)
 
 
-def _item(row: Row, columns: Columns) -> tuple[StudyItem, str]:
+def _read_item(row: Row, columns: Columns) -> tuple[StudyItem, str]:
     [item] = read_items([row], columns)
     if item.model is None:
         raise InputError(f"no model in the column {columns.model or 'model'!r}: fill it in")
-    model = _whole(item.model)
-    text = _text(read_text(item.texts["generation"]), columns.texts["generation"])
-    column = columns.texts["reference"]
-    reference = _text(read_reference(item.texts["reference"]), column) if column else ""
-    return StudyItem(_whole(str(item.id)), reference, {model: text}, item.image), model
+    model = _replace_surrogates(item.model)
+    text = _require_text(read_text(item.texts["generation"]), columns.texts["generation"])
+    reference = ""
+    if column := columns.texts["reference"]:
+        reference = _require_text(read_reference(item.texts["reference"]), column)
+    return StudyItem(_replace_surrogates(str(item.id)), reference, {model: text}, item.image), model
 
 
-def _whole(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     # Neither a page nor the key can encode lone surrogates.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _text(text: str | Failure, column: str | None) -> str:
+def _require_text(text: str | Failure, column: str | None) -> str:
     if isinstance(text, Failure) or not text.strip():
         why = text.about("it") if isinstance(text, Failure) else "it is blank"
         raise InputError(f"no text in the column {column!r} ({why}): raters need one")
-    return _whole(text.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return _replace_surrogates(text.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _add(items: dict[str, StudyItem], item: StudyItem, model: str) -> None:
+def _add_generation(items: dict[str, StudyItem], item: StudyItem, model: str) -> None:
     earlier = items.setdefault(item.id, replace(item, texts={}))
     if model in earlier.texts:
         raise InputError(f"the id {item.id!r} occurs twice for the model {model!r}")
@@ -158,11 +166,11 @@ def rater_page(
         texts=texts,
         steps=steps,
         marks=rater.form == "granular",
-        packet=_contents(name, key, items, images),
+        packet=_page_contents(name, key, items, images),
     )
 
 
-def page_to_serve(page: str) -> str:
+def make_servable(page: str) -> str:
     """A page that sends its answers to the address it came from (``packets serve``)."""
     for before, after in (
         ("<html ", "<html data-served "),
@@ -174,14 +182,25 @@ def page_to_serve(page: str) -> str:
     return page
 
 
-def _contents(
+def _page_contents(
     name: str, key: PacketKey, items: Mapping[str, StudyItem], images: Mapping[str, str]
 ) -> Row:
     rater, texts = key.raters[name], key.texts
-    order = list(dict.fromkeys(task.item for task in rater.tasks)) if images else []
-    places = {item: place for place, item in enumerate(order)}
+    places: dict[str, int] = {}  # by item, of its image
+    tasks = []
+    for task in rater.tasks:
+        if images:
+            places.setdefault(task.item, len(places))
+        tasks.append(_task_contents(task, items[task.item], places.get(task.item)))
+    questions = []
+    for axis, question in texts.questions.items():
+        text = texts.question(axis, reference=key.reference)
+        questions.append([axis, question.title, text])
+    sides = {}
+    for side in key.sides:
+        marking = texts.marking[side]
+        sides[side] = [marking.task, marking.name, marking.nothing]
     labels = {"reference": texts.reference * key.reference, "generation": texts.generation}
-    marking = {side: texts.marking[side] for side in key.sides}
     return {
         "format": ANSWERS_FORMAT,
         "packet": key.packet,
@@ -189,18 +208,15 @@ def _contents(
         "token": rater.token,
         "form": rater.form,
         "words": {**texts.page, **labels},
-        "questions": [
-            [axis, each.title, texts.question(axis, reference=key.reference)]
-            for axis, each in texts.questions.items()
-        ],
+        "questions": questions,
         "choices": [[value, label] for label, value in texts.values.items()],
-        "sides": {side: [each.task, each.name, each.nothing] for side, each in marking.items()},
-        "tasks": [_task(task, items[task.item], places.get(task.item)) for task in rater.tasks],
-        "images": [images[item] for item in order],
+        "sides": sides,
+        "tasks": tasks,
+        "images": [images[item] for item in places],
     }
 
 
-def _task(task: RaterTask, item: StudyItem, image: int | None) -> Row:
+def _task_contents(task: RaterTask, item: StudyItem, image: int | None) -> Row:
     texts = [item.texts[model] for model in task.models]
     row: Row = {"id": task.id, "image": image, "reference": item.reference, "texts": texts}
     if len(texts) == 1:
@@ -208,7 +224,7 @@ def _task(task: RaterTask, item: StudyItem, image: int | None) -> Row:
     return row
 
 
-GUIDE = """\
+GUIDE_TEMPLATE = """\
 {title}
 {rule}
 
@@ -224,8 +240,9 @@ What raters read:
 {steps}
 The key, which says who wrote which description, is not in this folder. Do not give it to raters.
 """
-TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)  # errors of renaming onto what exists
-LABEL_STUDIO = " or label-studio/{name}.json with label-studio/{form}.xml"
+# Errors of renaming onto what exists.
+ALREADY_EXISTS_ERRORS = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
+LABEL_STUDIO_FILES = " or label-studio/{name}.json with label-studio/{form}.xml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +254,7 @@ class Packet:
 
     @property
     def key_file(self) -> bytes:
-        return as_json(asdict(self.key), indent=1)
+        return encode_json(asdict(self.key), indent=1)
 
 
 def make_packet(
@@ -253,7 +270,8 @@ def make_packet(
     reference = any(item.reference for item in items.items)
     if not reference and album is None:
         raise InputError("raters need an image or a correct description to judge by")
-    raters = draw(items.items, design)
+    raters = draw_tasks(items.items, design)
+    identical = find_identical_pairs(items.items) if design.coarse else ()
     texts = texts or shipped_texts()
     content = repr((design, items, sorted(inputs.items()), texts)).encode()
     key = PacketKey(
@@ -263,39 +281,44 @@ def make_packet(
         images=album is not None,
         items={item.id: ItemTexts(item.reference, item.texts) for item in items.items},
         raters=raters,
-        identical=identical_pairs(items.items) if design.coarse else (),
+        identical=identical,
         incomplete=items.incomplete,
         inputs=dict(inputs),
         origins={name: str(each) for name, each in items.origins.by_model.items() if each},
         reference=reference,
         texts=texts,
     )
-    files = _forms(key, by_id, album)
-    files["READ-ME-FIRST.txt"] = _guide(key).encode("utf-8")
+    files = _render_forms(key, by_id, album)
+    files["READ-ME-FIRST.txt"] = _render_guide(key).encode("utf-8")
     packet = Packet(key, files)
-    files["manifest.json"] = as_json(_manifest(packet), indent=1)
+    files["manifest.json"] = encode_json(_build_manifest(packet), indent=1)
     return packet
 
 
-def _forms(key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None) -> dict[str, bytes]:
-    in_tasks = dict.fromkeys(task.item for rater in key.raters.values() for task in rater.tasks)
-    images = {item: album.uri(by_id[item]) for item in in_tasks} if album else {}
+def _render_forms(
+    key: PacketKey, by_id: Mapping[str, StudyItem], album: Album | None
+) -> dict[str, bytes]:
+    images: dict[str, str] = {}
+    if album is not None:
+        tasks = chain.from_iterable(rater.tasks for rater in key.raters.values())
+        for item in dict.fromkeys(task.item for task in tasks):
+            images[item] = album.load_uri(by_id[item])
     files: dict[str, bytes] = {}
     for name, rater in key.raters.items():
         files[f"{name}.html"] = rater_page(name, key, by_id, images).encode("utf-8")
-        tasks = tasks_json(rater, by_id, images)
-        files[f"label-studio/{name}.json"] = as_json(tasks)
-        layout = config(rater.form, key)
+        to_import = tasks_json(rater, by_id, images)
+        files[f"label-studio/{name}.json"] = encode_json(to_import)
+        layout = label_studio_config(rater.form, key)
         files[f"label-studio/{rater.form}.xml"] = layout.encode("utf-8")
     return files
 
 
-def as_json(content: object, indent: int | None = None) -> bytes:
+def encode_json(content: object, indent: int | None = None) -> bytes:
     """JSON in UTF-8; bytes of a file name that are not UTF-8 become question marks."""
     return json.dumps(content, ensure_ascii=False, indent=indent).encode("utf-8", "replace") + b"\n"
 
 
-def _guide(key: PacketKey) -> str:
+def _render_guide(key: PacketKey) -> str:
     title = "A comparison of image descriptions by people"
     files, steps = "", ""
     for form in FORMS:
@@ -303,29 +326,34 @@ def _guide(key: PacketKey) -> str:
         if not names:
             continue
         heading = key.texts.heading[form]
-        span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        span = names[0]
+        if len(names) > 1:
+            span += f" to {names[-1]}"
         files += f"  {span}: {heading}\n"
         for name in names:
-            files += f"    {name}.html{LABEL_STUDIO.format(name=name, form=form)}: "
+            files += f"    {name}.html{LABEL_STUDIO_FILES.format(name=name, form=form)}: "
             files += f"{len(key.raters[name].tasks)} tasks\n"
         instructions = key.texts.instructions(form, images=key.images, reference=key.reference)
-        lines = (f"  {number}. {step}\n" for number, step in enumerate(instructions, 1))
-        steps += f"{heading}\n{''.join(lines)}\n"
-    return GUIDE.format(title=title, rule="=" * len(title), files=files, steps=steps)  # fmt: skip
+        steps += f"{heading}\n"
+        for number, step in enumerate(instructions, start=1):
+            steps += f"  {number}. {step}\n"
+        steps += "\n"
+    rule = "=" * len(title)
+    return GUIDE_TEMPLATE.format(title=title, rule=rule, files=files, steps=steps)
 
 
-def _manifest(packet: Packet) -> dict[str, object]:
+def _build_manifest(packet: Packet) -> dict[str, object]:
     # Seal with a hash of the whole key: raters could guess the seed or the models alone.
     return {
         "format": MANIFEST_FORMAT,
         "packet": packet.key.packet,
         "made_with": f"posh-reward {package_version()}",
-        "key_sha256": digest(packet.key_file),
-        "files": {name: digest(data) for name, data in sorted(packet.files.items())},
+        "key_sha256": sha256_hex(packet.key_file),
+        "files": {name: sha256_hex(data) for name, data in sorted(packet.files.items())},
     }
 
 
-def digest(data: bytes) -> str:
+def sha256_hex(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
@@ -358,7 +386,7 @@ def write_packet(packet: Packet, folder: Path, key: Path) -> None:
             part.rename(folder)
         except BaseException as error:
             key.unlink(missing_ok=True)
-            if isinstance(error, OSError) and error.errno in TAKEN:
+            if isinstance(error, OSError) and error.errno in ALREADY_EXISTS_ERRORS:
                 raise _already_exists(folder) from None
             raise
 
@@ -375,7 +403,7 @@ def read_key(path: Path, folder: Path | None = None) -> PacketKey:
     except OSError as error:
         raise InputError(f"cannot read the key {str(path)!r}: {error.strerror}") from None
     except ValueError as error:
-        problem = first_problem(error)
+        problem = describe_first_problem(error)
         raise InputError(f"{str(path)!r} is not a key of a packet ({problem})") from None
     if folder is None:
         return key
@@ -383,7 +411,7 @@ def read_key(path: Path, folder: Path | None = None) -> PacketKey:
         seal = json.loads((folder / "manifest.json").read_bytes())["key_sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{str(folder)!r} is not a packet: no manifest.json with a seal") from None
-    if seal != digest(data):
+    if seal != sha256_hex(data):
         raise InputError(
             f"{str(folder)!r} was sealed with another key: this one was changed, or belongs to "
             "another packet"

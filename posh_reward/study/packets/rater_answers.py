@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated, Any, Literal
@@ -18,34 +19,36 @@ from pydantic import AfterValidator, TypeAdapter
 from posh_reward.errors import InputError
 from posh_reward.pages.html import render
 from posh_reward.study.packets.study_records import (
-    AXES,
-    FIELDS,
-    SIDES,
-    VALUES,
+    LABEL_STUDIO_FIELDS,
+    MARKED_SIDES,
+    PREFERENCE_AXES,
+    PREFERENCE_VALUES,
     Answer,
     Form,
+    Marking,
     PacketKey,
+    Preference,
     Rater,
     RaterTask,
     RaterTexts,
     StudyItem,
     check_time,
-    first_problem,
+    describe_first_problem,
 )
 from posh_reward.tables.tables import Row
 from posh_reward.types import Span
 
-LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
+MARK_LABELS = {"mistakes": "Mistake", "omissions": "Missing"}
 
 
-def config(form: Form, key: PacketKey) -> str:
-    names, package = FIELDS[form], "posh_reward.study.packets"
+def label_studio_config(form: Form, key: PacketKey) -> str:
+    names, package = LABEL_STUDIO_FIELDS[form], "posh_reward.study.packets"
     xml = render("label_studio.xml", package, form=form, key=key, texts=key.texts, names=names,
-                 labels=LABELS, quote=_quote)  # fmt: skip
+                 labels=MARK_LABELS, quote=_quote_attribute)  # fmt: skip
     return f"{xml}\n"
 
 
-def _quote(text: str) -> Markup:
+def _quote_attribute(text: str) -> Markup:
     return Markup(quoteattr(text))  # noqa: S704 - quoteattr escapes
 
 
@@ -53,11 +56,16 @@ def tasks_json(
     rater: Rater, items: Mapping[str, StudyItem], images: Mapping[str, str]
 ) -> list[Row]:
     """The tasks of one rater's project, to import. Raters can see ``data``."""
-    names = FIELDS[rater.form]
-    return [_task(task, items[task.item], images.get(task.item), names) for task in rater.tasks]
+    names = LABEL_STUDIO_FIELDS[rater.form]
+    return [
+        _task_to_import(task, items[task.item], images.get(task.item), names)
+        for task in rater.tasks
+    ]
 
 
-def _task(task: RaterTask, item: StudyItem, image: str | None, names: Sequence[str]) -> Row:
+def _task_to_import(
+    task: RaterTask, item: StudyItem, image: str | None, names: Sequence[str]
+) -> Row:
     texts = [item.texts[model] for model in task.models]
     data: Row = {"task": task.id, **dict(zip(names, texts, strict=True))}
     if item.reference:
@@ -67,23 +75,24 @@ def _task(task: RaterTask, item: StudyItem, image: str | None, names: Sequence[s
     return {"data": data}
 
 
-def marks(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:
+def read_exported_spans(result: Sequence[Mapping[str, Any]]) -> dict[str, list[Span] | None]:
     """Side -> marked spans of an annotation; None where nothing was marked or declared absent."""
-    spans_of: dict[str, list[Span] | None] = {}
-    for side in SIDES:
-        spans = [
-            (each["value"]["start"], each["value"]["end"])
-            for each in result
-            if each.get("from_name") == side and each.get("type") == "labels"
-        ]
-        nothing = any(each.get("from_name") == f"no_{side}" for each in result)
-        spans_of[side] = spans if spans or nothing else None
+    spans_of: dict[str, list[Span] | None] = dict.fromkeys(MARKED_SIDES)
+    for side in MARKED_SIDES:
+        spans: list[Span] = []
+        nothing = False
+        for each in result:
+            nothing |= each.get("from_name") == f"no_{side}"
+            if each.get("from_name") == side and each.get("type") == "labels":
+                spans.append((each["value"]["start"], each["value"]["end"]))
+        if spans or nothing:
+            spans_of[side] = spans
     return spans_of
 
 
-LARGEST = 1_000_000_000  # bytes of a file to read; a Label Studio export repeats the images
-LONGEST_REASON = 300  # characters of the reason why a file does not count
-LISTED = 5  # unfinished tasks listed in a reason
+MAX_FILE_BYTES = 1_000_000_000  # bytes of a file to read; a Label Studio export repeats the images
+MAX_REASON_CHARACTERS = 300  # characters of the reason why a file does not count
+MAX_LISTED_TASKS = 5  # unfinished tasks listed in a reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +116,12 @@ class AnswerCollection:
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        return tuple(answer for sheet in self.sheets for answer in sheet.answers)
+        return tuple(chain.from_iterable(sheet.answers for sheet in self.sheets))
 
 
-def collect(files: Iterable[Path], key: PacketKey, partial: bool = False) -> AnswerCollection:
+def collect_answers(
+    files: Iterable[Path], key: PacketKey, partial: bool = False
+) -> AnswerCollection:
     """Read files of our page or of Label Studio; an unusable one does not affect the others.
 
     With ``partial`` the finished tasks of unfinished files count.
@@ -122,14 +133,14 @@ def collect(files: Iterable[Path], key: PacketKey, partial: bool = False) -> Ans
             for sheet in _read_sheets(file, key):
                 sheets_of[sheet.rater].append((file, sheet))
         except InputError as error:
-            refusals.append(_note(file, str(error)))
+            refusals.append(_explain_file(file, str(error)))
     counted: list[AnswerSheet] = []
     superseded: list[str] = []
     for rater, given in sheets_of.items():
         # Raters save several times and send every file: the newest counts. Exports have no time:
         # the fullest counts if it includes all the others; if they differ none does, since a guess
         # could silently reverse a rater's answers.
-        finished = [each for each in given if not _unfinished(each[1], partial)]
+        finished = [each for each in given if not _why_unfinished(each[1], partial)]
         place, chosen = max(
             finished,
             key=lambda each: (each[1].saved, len(each[1].answers)),
@@ -141,51 +152,54 @@ def collect(files: Iterable[Path], key: PacketKey, partial: bool = False) -> Ans
                 continue
             if "" < sheet.saved < chosen.saved:
                 why = f"superseded by {place}, which {rater} saved at {chosen.saved}"
-                superseded.append(_note(file, why))
-            elif why := _unfinished(sheet, partial):
-                refusals.append(_note(file, why))
-            elif _content(sheet).items() <= _content(chosen).items():
-                refusals.append(_note(file, f"duplicate: has nothing that {place} lacks"))
+                superseded.append(_explain_file(file, why))
+            elif why := _why_unfinished(sheet, partial):
+                refusals.append(_explain_file(file, why))
+            elif _answers_by_task(sheet).items() <= _answers_by_task(chosen).items():
+                refusals.append(_explain_file(file, f"duplicate: has nothing that {place} lacks"))
             else:
                 differing.append(file)
         if len(differing) > 1:
             names = ", ".join(map(str, differing))
             why = f"{rater} has files that differ ({names}): name only the one that counts"
-            refusals += [_note(file, why) for file in differing]
+            refusals += [_explain_file(file, why) for file in differing]
         elif finished:
             counted.append(chosen)
-    missing = key.raters.keys() - {sheet.rater for sheet in counted}
-    in_order = tuple(name for name in key.raters if name in missing)
-    return AnswerCollection(tuple(counted), tuple(refusals), in_order, tuple(superseded))
+    present = {sheet.rater for sheet in counted}
+    missing = tuple(name for name in key.raters if name not in present)
+    return AnswerCollection(tuple(counted), tuple(refusals), missing, tuple(superseded))
 
 
 def _read_sheets(file: Path, key: PacketKey) -> list[AnswerSheet]:
     try:
-        if file.stat().st_size > LARGEST:
-            raise InputError(f"larger than {LARGEST:,} bytes")
+        if file.stat().st_size > MAX_FILE_BYTES:
+            raise InputError(f"larger than {MAX_FILE_BYTES:,} bytes")
         data = file.read_bytes()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}") from None
-    return sheets_in(data, key)
+    return read_sheets(data, key)
 
 
-def _note(file: Path, reason: str) -> str:
+def _explain_file(file: Path, reason: str) -> str:
     # Files are untrusted: a value in one may be megabytes long.
-    return f"{file}: {shorten(reason, LONGEST_REASON, placeholder=' ...')}"
+    return f"{file}: {shorten(reason, MAX_REASON_CHARACTERS, placeholder=' ...')}"
 
 
-def _unfinished(sheet: AnswerSheet, partial: bool) -> str:
+def _why_unfinished(sheet: AnswerSheet, partial: bool) -> str:
     count = len(sheet.unfinished)
     if not count or (partial and sheet.answers):
         return ""
-    first = ", ".join(sheet.unfinished[:LISTED])
-    more = f" and {count - LISTED} more" if count > LISTED else ""
     total = count + len(sheet.answers)
-    remedy = "" if partial or not sheet.answers else "; --partial takes the others"
-    return f"{sheet.rater} has not finished {count} of {total} tasks: {first}{more}{remedy}"
+    why = f"{sheet.rater} has not finished {count} of {total} tasks: "
+    why += ", ".join(sheet.unfinished[:MAX_LISTED_TASKS])
+    if count > MAX_LISTED_TASKS:
+        why += f" and {count - MAX_LISTED_TASKS} more"
+    if sheet.answers and not partial:
+        why += "; --partial takes the others"
+    return why
 
 
-def _content(sheet: AnswerSheet) -> dict[str, Answer]:
+def _answers_by_task(sheet: AnswerSheet) -> dict[str, Answer]:
     """Task -> answer, without the time it took and the comment."""
     return {each.task: replace(each, seconds=None, comment="") for each in sheet.answers}
 
@@ -195,8 +209,12 @@ def count_reading(path: Path, answers: Sequence[Answer]) -> int:
 
     Reading the same answers again adds no chance of a false finding, so it is not counted.
     """
-    content = sorted((each.rater, each.task, str(each.preferences)) for each in answers)
-    digest = sha256(repr(content).encode()).hexdigest()
+    content: list[tuple[str, str, str]] = []
+    for each in answers:
+        # Marked spans are not tested, so it does not matter which they are.
+        choices = each.by_axis if isinstance(each, Preference) else {}
+        content.append((each.rater, each.task, str(choices)))
+    digest = sha256(repr(sorted(content)).encode()).hexdigest()
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     readings = {digest}
     for number, line in enumerate(lines, start=1):
@@ -214,7 +232,19 @@ def count_reading(path: Path, answers: Sequence[Answer]) -> int:
     return len(readings)
 
 
-LONGEST = 1e7  # seconds that an answer can have taken: four months
+MAX_ANSWER_SECONDS = 1e7  # seconds that an answer can have taken: four months
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAnswer(Answer):
+    """An answer as it came back, of either form, checked or not; None where nothing is said.
+
+    In a coarse task the axes have choices, in a granular one the sides have marked spans.
+    """
+
+    mistakes: int | tuple[Span, ...] | None = None
+    omissions: int | tuple[Span, ...] | None = None
+    overall: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +255,11 @@ class PageFile:
     packet: str
     rater: str
     saved: Annotated[str, AfterValidator(check_time)]  # by the rater's clock
-    answers: tuple[Answer, ...]
+    answers: tuple[GivenAnswer, ...]
     check: str
 
 
-def sheets_in(data: bytes, key: PacketKey) -> list[AnswerSheet]:
+def read_sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
     """The answers in a file: of one rater from our page, or of several in Label Studio's export."""
     try:
         content = json.loads(data.decode("utf-8-sig"))
@@ -245,18 +275,20 @@ def sheets_in(data: bytes, key: PacketKey) -> list[AnswerSheet]:
 # ---- our page
 
 
-def with_checksum(content: Row, token: str) -> bytes:
+def sign_answers(content: Row, token: str) -> bytes:
     """The file of a page, byte for byte as the page writes it."""
-    return _compact({**content, "check": checksum(content, token)}).encode("utf-8", "replace")
+    return _compact_json({**content, "check": compute_checksum(content, token)}).encode(
+        "utf-8", "replace"
+    )
 
 
-def checksum(content: Row, token: str) -> str:
+def compute_checksum(content: Row, token: str) -> str:
     """Checksum that shows whether a file is as its page saved it."""
     # Only against accidents and idle hands: whoever reads the page's script can compute it.
-    return sha256((token + _compact(content)).encode("utf-8", "replace")).hexdigest()
+    return sha256((token + _compact_json(content)).encode("utf-8", "replace")).hexdigest()
 
 
-def _compact(content: Row) -> str:
+def _compact_json(content: Row) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -268,12 +300,12 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     try:
         file = TypeAdapter(PageFile).validate_json(json.dumps(content), strict=True)
     except ValueError as error:
-        raise InputError(f"not a file of answers: {first_problem(error)}") from None
+        raise InputError(f"not a file of answers: {describe_first_problem(error)}") from None
     rater = key.raters.get(file.rater)
     if rater is None:
         raise InputError(f"foreign: this packet has no rater {file.rater!r}")
     signed = {name: value for name, value in content.items() if name != "check"}
-    if file.check != checksum(signed, rater.token):
+    if file.check != compute_checksum(signed, rater.token):
         raise InputError("changed since the page saved it, or damaged: ask the rater to save again")
     answers = {answer.task: answer for answer in file.answers}
     if len(answers) < len(file.answers):
@@ -281,7 +313,7 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     unknown = answers.keys() - {task.id for task in rater.tasks}
     if unknown:
         raise InputError(f"foreign: the rater has no task {min(unknown)!r}")
-    return _sheet(answers, file.rater, key, file.saved)
+    return _build_sheet(answers, file.rater, key, file.saved)
 
 
 # ---- Label Studio
@@ -289,12 +321,12 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
 
 def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
     owners = key.by_task()
-    answers_of: dict[str, dict[str, Answer]] = {}
+    answers_of: dict[str, dict[str, GivenAnswer]] = {}
     people: dict[object, str] = {}
     for number, content in enumerate(tasks, start=1):
         try:
-            name, task = _owner(content, owners, key)
-            annotation = _annotation(content)
+            name, task = _find_owner(content, owners, key)
+            annotation = _find_annotation(content)
             answers = answers_of.setdefault(name, {})
             if task.id in answers:
                 raise InputError("it occurs twice")
@@ -302,14 +334,15 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
                 continue
             result, seconds = annotation["result"], annotation.get("lead_time")
             seconds = float(seconds) if isinstance(seconds, int | float) else None
-            values: Mapping[str, Any] = (
-                marks(result)
-                if key.raters[name].form == "granular"
-                else _choices(result, key.texts)
-            )
-            answers[task.id] = Answer(task.id, seconds, **values)
+            values: Mapping[str, Any]
+            if key.raters[name].form == "granular":
+                values = read_exported_spans(result)
+            else:
+                values = _read_choices(result, key.texts)
+            answers[task.id] = GivenAnswer(task=task.id, seconds=seconds, **values)
             person = annotation.get("completed_by")
-            person = person.get("id") if isinstance(person, dict) else person
+            if isinstance(person, dict):
+                person = person.get("id")
             if person is not None and people.setdefault(person, name) != name:
                 raise InputError(
                     f"one person answered tasks of {people[person]} and of {name}, seeing "
@@ -325,10 +358,10 @@ def _exported_sheets(tasks: list[Any], key: PacketKey) -> list[AnswerSheet]:
             ) from None
     if not answers_of:
         raise InputError("it has no answers: Label Studio exports only tasks with answers")
-    return [_sheet(answers, name, key) for name, answers in answers_of.items()]
+    return [_build_sheet(answers, name, key) for name, answers in answers_of.items()]
 
 
-def _owner(
+def _find_owner(
     content: Mapping[str, Any], owners: Mapping[str, tuple[str, int, RaterTask]], key: PacketKey
 ) -> tuple[str, RaterTask]:
     # By the task's opaque id, not the file's name or the annotator, which raters can choose.
@@ -338,14 +371,16 @@ def _owner(
     name, _, task = owners[data["task"]]
     item = key.items[task.item]
     # Spans are offsets and sides an order, so both would mean something else in other texts.
-    fields = (*FIELDS[key.raters[name].form][: len(task.models)], "reference")
-    texts = (*(item.texts[model] for model in task.models), item.reference)
-    if any(data.get(field, "") != text for field, text in zip(fields, texts, strict=True)):
-        raise InputError("its texts differ from the packet's: they were changed")
+    texts = {"reference": item.reference}
+    for field, model in zip(LABEL_STUDIO_FIELDS[key.raters[name].form], task.models, strict=True):
+        texts[field] = item.texts[model]
+    for field, text in texts.items():
+        if data.get(field, "") != text:
+            raise InputError("its texts differ from the packet's: they were changed")
     return name, task
 
 
-def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _find_annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     # Several people may have opened one rater's project; we cannot decide which of them counts.
     annotations = [each for each in content["annotations"] if not each.get("was_cancelled")]
     if len(annotations) > 1:
@@ -356,18 +391,17 @@ def _annotation(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
 # ---- all
 
 
-def _choices(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dict[str, Any]:
+def _read_choices(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dict[str, Any]:
     # A choice comes as its alias, the value, or as its label.
     values = {str(value): value for value in texts.values.values()} | texts.values
-    given = [
-        (str(each["from_name"]), str(choice))
-        for each in result
-        if each.get("type") == "choices"
-        for choice in each["value"]["choices"]
-    ]
+    given: list[tuple[str, str]] = []
+    for each in result:
+        if each.get("type") == "choices":
+            for choice in each["value"]["choices"]:
+                given.append((str(each["from_name"]), str(choice)))
     preferences: dict[str, Any] = {}
     for axis, label in given:
-        if axis not in AXES:  # "nothing to mark", or a control that someone added
+        if axis not in PREFERENCE_AXES:  # "nothing to mark", or a control that someone added
             continue
         if label not in values or axis in preferences:
             raise ValueError(f"the choice {label!r} is not one of {', '.join(texts.values)}")
@@ -375,48 +409,75 @@ def _choices(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dict[str
     return preferences
 
 
-def _sheet(given: Mapping[str, Answer], name: str, key: PacketKey, saved: str = "") -> AnswerSheet:
-    answers, unfinished, form = [], [], key.raters[name].form
+def _build_sheet(
+    given: Mapping[str, GivenAnswer], name: str, key: PacketKey, saved: str = ""
+) -> AnswerSheet:
+    form = key.raters[name].form
+    answers: list[Answer] = []
+    unfinished: list[str] = []
     for number, task in enumerate(key.raters[name].tasks, start=1):
-        answer = given.get(task.id, Answer(task.id))
+        answer = given.get(task.id, GivenAnswer(task=task.id))
         try:
-            if open_parts := _open_parts(answer, key, form):
+            if open_parts := _list_open_parts(answer, key, form):
                 unfinished.append(f"task {number} ({', '.join(open_parts)})")
             else:
-                answers.append(_checked(answer, task, name, key, form))
+                answers.append(_check_answer(answer, task, name, key))
         except InputError as error:
             raise InputError(f"task {number}: {error}") from None
     return AnswerSheet(name, tuple(answers), tuple(unfinished), saved)
 
 
-def _open_parts(answer: Answer, key: PacketKey, form: Form) -> list[str]:
-    if form != "granular":
-        return [key.texts.questions[a].title for a in AXES if getattr(answer, a) is None]
-    sides = [side for side in key.sides if not isinstance(getattr(answer, side), list | tuple)]
-    return [key.texts.marking[side].name for side in sides]
+def _list_open_parts(answer: GivenAnswer, key: PacketKey, form: Form) -> list[str]:
+    """What a rater has not answered in a task, as the page calls it."""
+    open_parts = []
+    if form == "granular":
+        for side in key.sides:
+            if not isinstance(getattr(answer, side), list | tuple):
+                open_parts.append(key.texts.marking[side].name)
+        return open_parts
+    for axis in PREFERENCE_AXES:
+        if getattr(answer, axis) is None:
+            open_parts.append(key.texts.questions[axis].title)
+    return open_parts
 
 
-def _checked(answer: Answer, task: RaterTask, rater: str, key: PacketKey, form: Form) -> Answer:
+def _check_answer(
+    answer: GivenAnswer, task: RaterTask, rater: str, key: PacketKey
+) -> Preference | Marking:
+    """Make the record of a finished answer's form; ``InputError`` for a value that is none."""
     seconds = answer.seconds
-    if seconds is not None and not 0 <= seconds <= LONGEST:
+    if seconds is not None and not 0 <= seconds <= MAX_ANSWER_SECONDS:
         raise InputError(f"its time is {seconds} seconds")
-    values: dict[str, Any]
-    if form == "coarse":
-        values = {axis: _preference(getattr(answer, axis)) for axis in AXES}
-    else:
-        texts = key.items[task.item].by_side(task.models[0])
-        values = {side: _check(getattr(answer, side), texts[side]) for side in key.sides}
-    return Answer(task.id, seconds, answer.comment, **values, rater=rater, item=task.item,
-                  models=task.models)  # fmt: skip
+    values: dict[str, Any] = {
+        "task": task.id,
+        "seconds": seconds,
+        "comment": answer.comment,
+        "rater": rater,
+        "item": task.item,
+        "models": task.models,
+    }
+    if key.raters[rater].form == "coarse":
+        return Preference(
+            **values,
+            mistakes=_check_choice(answer.mistakes),
+            omissions=_check_choice(answer.omissions),
+            overall=_check_choice(answer.overall),
+        )
+    texts = key.items[task.item].by_side(task.models[0])
+    for side in key.sides:
+        values[side] = _check_spans(getattr(answer, side), texts[side])
+    return Marking(**values)
 
 
-def _preference(value: object) -> int:
-    if not isinstance(value, int) or value not in VALUES:
-        raise InputError(f"the choice {value!r} is not one of {', '.join(map(str, VALUES))}")
+def _check_choice(value: object) -> int:
+    if not isinstance(value, int) or value not in PREFERENCE_VALUES:
+        raise InputError(
+            f"the choice {value!r} is not one of {', '.join(map(str, PREFERENCE_VALUES))}"
+        )
     return value
 
 
-def _check(spans: Iterable[Span], text: str) -> tuple[Span, ...]:
+def _check_spans(spans: Iterable[Span], text: str) -> tuple[Span, ...]:
     """The spans in order; ``InputError`` if one is outside the text."""
     distinct = set()
     for start, end in spans:

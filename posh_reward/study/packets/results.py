@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from math import isnan
 from statistics import fmean, median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,12 +17,13 @@ from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, 
 from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets.rater_answers import AnswerCollection
 from posh_reward.study.packets.study_records import (
-    AXES,
-    SIDES,
-    VALUES,
+    PREFERENCE_AXES,
+    PREFERENCE_VALUES,
     Answer,
     Form,
+    Marking,
     PacketKey,
+    Preference,
     RaterTexts,
     unmarked_share,
 )
@@ -39,8 +41,8 @@ from posh_reward.tables.statistics import (
 )
 from posh_reward.tables.tables import Row
 
-SHRINKAGE = 0.5  # wins of each model over each other one added to those counted
-FARTHEST = 10.0  # logits; bound on a strength's distance from the mean
+PRIOR_WINS = 0.5  # wins of each model over each other one added to those counted
+MAX_STRENGTH_LOGITS = 10.0  # bound on a strength's distance from the mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,38 +62,40 @@ class Ranking:
     models: tuple[RankedModel, ...]
 
 
-def _ranking(answers: Sequence[Answer], key: PacketKey, axis: str) -> Ranking:
+class Game(NamedTuple):
+    """Two models compared on an item."""
+
+    first: int  # index of the model
+    second: int
+    points: float  # of the first: 1 for a win, 0.5 for a tie
+    item: str
+    rater: str  # empty if nobody was asked
+
+
+def _rank_models(answers: Sequence[Preference], key: PacketKey, axis: str) -> Ranking:
     # Bradley-Terry knows wins only: how much better a text is does not count, and a tie is half a
     # win for each. Davidson's parameter for ties would be of no use here.
-    place = {model: index for index, model in enumerate(key.models)}
-    games = [
-        (place[answer.models[0]], place[answer.models[1]],
-         (1 + np.sign(answer.preferences[axis])) / 2, answer.item, answer.rater)
-        for answer in answers
-    ]  # fmt: skip
+    games: list[Game] = []
+    for answer in answers:
+        first, second = map(key.models.index, answer.models)
+        points = float(1 + np.sign(answer.by_axis[axis])) / 2
+        games.append(Game(first, second, points, answer.item, answer.rater))
     items = {answer.item for answer in answers}
-    # Equal texts are ties without asking. Count those of answered items only: all of them would
-    # pull an early look to 0.
-    games += [
-        (place[task.models[0]], place[task.models[1]], 0.5, task.item, "")
-        for task in key.identical
-        if task.item in items
-    ]
-    strengths = _strengths(games, len(key.models))
-    intervals = _intervals(games, strengths)
-    models = [
-        RankedModel(model, intervals[index], float(1 / (1 + np.exp(-strengths[index]))))
-        for model, index in place.items()
-    ]
+    for task in key.identical:
+        # Equal texts are ties without asking. Count those of answered items only: all of them
+        # would pull an early look to 0.
+        if task.item in items:
+            first, second = map(key.models.index, task.models)
+            games.append(Game(first, second, 0.5, task.item, ""))
+    strengths = _fit_strengths(games, len(key.models))
+    intervals = _strength_intervals(games, strengths)
+    chances = 1 / (1 + np.exp(-strengths))  # Bradley-Terry: against a strength of 0, the mean
+    models = list(map(RankedModel, key.models, intervals, chances.tolist()))
     models.sort(key=lambda each: -each.strength.mean)
     return Ranking(axis, tuple(models))
 
 
-Game = tuple[int, int, float, str, str]
-"""First and second model, the first one's points (0, 0.5 or 1), item, rater ("" if not asked)."""
-
-
-def _strengths(games: Sequence[Game], count: int) -> Floats:
+def _fit_strengths(games: Sequence[Game], count: int) -> Floats:
     """(models,) strengths in logits, with mean 0."""
     try:
         import choix
@@ -99,46 +103,49 @@ def _strengths(games: Sequence[Game], count: int) -> Floats:
         raise MissingDependencyError("a ranking needs choix: pip install choix") from None
     # The likelihood has no finite maximum for a model that never loses, and models that nobody
     # compared have no common scale. Half a win of each model over each other one solves both.
-    wins = SHRINKAGE * (1 - np.eye(count))  # (models, models) wins of row over column
-    for one, other, points, _, _ in games:
-        wins[one, other] += points
-        wins[other, one] += 1 - points
+    wins = PRIOR_WINS * (1 - np.eye(count))  # (models, models) wins of row over column
+    for game in games:
+        wins[game.first, game.second] += game.points
+        wins[game.second, game.first] += 1 - game.points
     strengths = np.asarray(choix.ilsr_pairwise_dense(wins), dtype=np.float64)
     return np.asarray(strengths - strengths.mean())
 
 
-def _intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
+def _strength_intervals(games: Sequence[Game], strengths: Floats) -> list[Interval]:
     """Intervals over items and raters, from how far each answer moves the strengths."""
     # The information matrix alone would treat answers as independent. But a maximum likelihood
     # estimate is nearly a sum of the answers' influences: the inverse information times an answer's
-    # score (observed minus expected points). So ``CrossedDesign``, which gives the interval of a
-    # mean over items and raters, also gives that of a strength.
+    # score (observed minus expected points). That is the linearisation behind "sandwich" variances
+    # with clusters; so ``CrossedDesign``, which gives the interval of a mean over items and raters,
+    # also gives that of a strength.
     count = len(strengths)
     information, scores = np.zeros((count, count)), np.zeros((len(games), count))
-    for row, (one, other, points, _, _) in enumerate(games):
-        chance = 1 / (1 + np.exp(strengths[other] - strengths[one]))
+    for row, game in enumerate(games):
+        chance = 1 / (1 + np.exp(strengths[game.second] - strengths[game.first]))
         direction = np.zeros(count)
-        direction[[one, other]] = 1, -1
-        scores[row] = (points - chance) * direction
+        direction[[game.first, game.second]] = 1, -1
+        scores[row] = (game.points - chance) * direction
         information += chance * (1 - chance) * np.outer(direction, direction)
     # pinv: strengths are defined up to a constant, so one eigenvalue is 0.
     influences = scores @ np.linalg.pinv(information)  # (games, models)
-    rows = [row for row, game in enumerate(games) if game[4]]
-    sizes = Counter(games[row][3] for row in rows)
-    design = CrossedDesign([games[row][3] for row in rows], [games[row][4] for row in rows])
+    rows = [row for row, game in enumerate(games) if game.rater]
+    items = [games[row].item for row in rows]
+    design = CrossedDesign(items, [games[row].rater for row in rows])
     # The design averages over items and over an item's answers, but influences add up.
-    weights = np.array([design.items * sizes[games[row][3]] for row in rows])
+    answers_by_item = Counter(items)
+    weights = design.items * np.array([answers_by_item[item] for item in items])
     intervals = []
     for strength, influence in zip(strengths, influences.T, strict=True):
-        test = design.test((weights * influence[rows]).tolist(), largest=FARTHEST).interval
-        low, high = (float(strength + end - test.mean) for end in (test.low, test.high))
-        intervals.append(Interval(float(strength), low, high, test.count))
+        values = (weights * influence[rows]).tolist()
+        test = design.test(values, largest=MAX_STRENGTH_LOGITS).interval
+        low, high = strength + test.low - test.mean, strength + test.high - test.mean
+        intervals.append(Interval(float(strength), float(low), float(high), test.count))
     return intervals
 
 
-FASTEST = 10  # words per second that nobody reads; people read about 4 and skim 8
-RUSHED = 0.25  # share of tasks answered faster than that, from which a rater is flagged
-ENOUGH = 6  # tasks; equal answers to so many are unlikely to be chance
+MAX_WORDS_PER_SECOND = 10  # nobody reads faster; people read about 4 and skim 8
+RUSHED_TASK_SHARE = 0.25  # share of tasks answered faster than that, from which a rater is flagged
+MIN_TASKS_FOR_MONOTONY = 6  # equal answers to so many are unlikely to be chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,47 +160,64 @@ class RaterReport:
     flags: tuple[str, ...]
 
 
-def rater_reports(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
+def report_raters(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
     reports = []
     for name, rater in key.raters.items():
         answers = [answer for answer in collection.answers if answer.rater == name]
         seconds = [answer.seconds for answer in answers if answer.seconds is not None]
-        flags = _pace(answers, key)
-        flags += _monotony(answers, key.texts) if len(answers) >= ENOUGH else []
-        middle = median(seconds) if seconds else None
+        flags = _flag_pace(answers, key)
+        if len(answers) >= MIN_TASKS_FOR_MONOTONY:
+            flags += _flag_monotony(answers, key.texts)
         reports.append(
-            RaterReport(name, rater.form, len(rater.tasks), len(answers), middle, tuple(flags))
+            RaterReport(
+                name,
+                rater.form,
+                len(rater.tasks),
+                len(answers),
+                median(seconds) if seconds else None,
+                tuple(flags),
+            )
         )
     return tuple(reports)
 
 
-def _pace(answers: Sequence[Answer], key: PacketKey) -> list[str]:
-    fast = sum(
-        answer.seconds is not None
-        and answer.seconds < key.items[answer.item].words(answer.models) / FASTEST
-        for answer in answers
-    )
-    if not answers or fast / len(answers) < RUSHED:
+def _flag_pace(answers: Sequence[Answer], key: PacketKey) -> list[str]:
+    fast = 0
+    for answer in answers:
+        words = key.items[answer.item].count_words(answer.models)
+        if answer.seconds is not None and answer.seconds < words / MAX_WORDS_PER_SECOND:
+            fast += 1
+    if not answers or fast / len(answers) < RUSHED_TASK_SHARE:
         return []
-    return [f"{fast} of {len(answers)} tasks answered faster than {FASTEST} words per second"]
+    pace = f"{MAX_WORDS_PER_SECOND} words per second"
+    return [f"{fast} of {len(answers)} tasks answered faster than {pace}"]
 
 
-def _monotony(answers: Sequence[Answer], texts: RaterTexts) -> list[str]:
+def _flag_monotony(answers: Sequence[Answer], texts: RaterTexts) -> list[str]:
+    """Flags of one rater, whose answers are all of one form."""
     # Sides are balanced, so honest answers vary between tasks, whatever the rater's taste.
-    if answers[0].granular:
-        empty = not any(a.marks(side) for a in answers for side in SIDES)
-        return ["marked nothing in any task"] if empty else []
-    flags, labels = [], {value: label for label, value in texts.values.items()}
+    markings = [answer for answer in answers if isinstance(answer, Marking)]
+    if markings:
+        if any(answer.mistakes or answer.omissions for answer in markings):
+            return []
+        return ["marked nothing in any task"]
+    choices = [answer.by_axis for answer in answers if isinstance(answer, Preference)]
+    labels = {value: label for label, value in texts.values.items()}
+    flags = []
     for axis, question in texts.questions.items():
-        values = {answer.preferences[axis] for answer in answers}
+        values = {each[axis] for each in choices}
         if len(values) == 1:
             flags.append(f"always answered {labels[values.pop()]!r} to {question.title}")
-    signs = {value > 0 for a in answers for value in a.preferences.values() if value}
-    if not flags and len(signs) == 1:
-        flags.append(f"never preferred #{2 if signs.pop() else 1}")
-    if not flags and all(len({*a.preferences.values()}) == 1 for a in answers):
-        flags.append("gave the same answer to all three questions in every task")
-    return flags
+    if flags:
+        return flags
+    every = set(chain.from_iterable(each.values() for each in choices))
+    if max(every) > 0 and min(every) >= 0:
+        return ["never preferred #2"]
+    if min(every) < 0 and max(every) <= 0:
+        return ["never preferred #1"]
+    if all(len(set(each.values())) == 1 for each in choices):
+        return ["gave the same answer to all three questions in every task"]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,26 +297,32 @@ class StudyResults:
     origins: dict[str, str]  # by model: the weights and settings behind its texts, where known
 
 
-def results(
+def compute_results(
     collection: AnswerCollection, key: PacketKey, leave_out: Sequence[str] = (), readings: int = 1
 ) -> StudyResults:
-    answers = answers_that_count(collection, leave_out)
-    coarse = [answer for answer in answers if not answer.granular]
-    granular = [answer for answer in answers if answer.granular]
+    answers = select_answers(collection, leave_out)
+    coarse = [answer for answer in answers if isinstance(answer, Preference)]
+    granular = [answer for answer in answers if isinstance(answer, Marking)]
+    rankings: list[Ranking] = []
+    if coarse and len(key.models) > 2:
+        rankings = [_rank_models(coarse, key, axis) for axis in PREFERENCE_AXES]
+    marked_models = {answer.models[0] for answer in granular}
+    mark_rates: list[MarkRate] = []
+    span_agreement: list[SpanAgreement] = []
+    for side in key.sides if granular else ():
+        for model in key.models:
+            if model in marked_models:
+                mark_rates.append(_measure_mark_rate(granular, key, model, side))
+        span_agreement.append(_measure_span_agreement(granular, key, side))
     return StudyResults(
         key.packet,
         key.models,
-        _comparisons(coarse, key),
-        tuple(_ranking(coarse, key, axis) for axis in AXES if coarse and len(key.models) > 2),
-        _side_bias(coarse),
-        tuple(
-            _mark_rate(granular, key, model, side)
-            for side in key.sides
-            for model in key.models
-            if any(answer.models == (model,) for answer in granular)
-        ),
-        tuple(_span_agreement(granular, key, side) for side in key.sides if granular),
-        rater_reports(collection, key),
+        _compare_models(coarse, key),
+        tuple(rankings),
+        _measure_side_bias(coarse),
+        tuple(mark_rates),
+        tuple(span_agreement),
+        report_raters(collection, key),
         readings,
         collection.refusals,
         collection.superseded,
@@ -303,11 +333,17 @@ def results(
     )
 
 
-def answers_that_count(collection: AnswerCollection, leave_out: Sequence[str] = ()) -> list[Answer]:
+def select_answers(collection: AnswerCollection, leave_out: Sequence[str] = ()) -> list[Answer]:
     return [answer for answer in collection.answers if answer.rater not in leave_out]
 
 
-def answer_rows(answers: Sequence[Answer], key: PacketKey) -> Iterator[Row]:
+ANSWER_COLUMNS = (
+    "packet", "rater", "task", "order", "item", "form", "axis", "first", "second", "choice",
+    "earlier", "later", "preference", "marks", "unmarked", "seconds", "comment",
+)  # fmt: skip
+
+
+def list_answer_rows(answers: Sequence[Answer], key: PacketKey) -> Iterator[Row]:
     """One row per answer to each question; none for equal texts, which are not asked about.
 
     ``choice`` is the answer as given, -2 to 2, above 0 if the ``first`` text is better, and
@@ -315,86 +351,106 @@ def answer_rows(answers: Sequence[Answer], key: PacketKey) -> Iterator[Row]:
     are of granular tasks. Columns that a form lacks are None.
     """
     tasks = key.by_task()
+    columns = dict.fromkeys(ANSWER_COLUMNS)
     for answer in answers:
-        first, *others = answer.models
-        earlier, later = key.in_order(answer.models) if others else (None, None)
-        texts = key.items[answer.item].by_side(first)
-        for axis in key.sides if answer.granular else AXES:
-            spans = answer.marks(axis) if answer.granular else None
-            yield {
-                "packet": key.packet, "rater": answer.rater, "task": answer.task,
-                "order": tasks[answer.task][1], "item": answer.item,
-                "form": key.raters[answer.rater].form, "axis": axis,
-                "first": first, "second": others[0] if others else None,
-                "choice": answer.preferences.get(axis),
-                "earlier": earlier, "later": later,
-                "preference": None if later is None else answer.towards(later)[axis],
-                "marks": None if spans is None else len(spans),
-                "unmarked": None if spans is None else unmarked_share(texts[axis], spans),
-                "seconds": answer.seconds, "comment": answer.comment,
-            }  # fmt: skip
+        common = {
+            "packet": key.packet, "rater": answer.rater, "task": answer.task,
+            "order": tasks[answer.task][1], "item": answer.item,
+            "form": key.raters[answer.rater].form, "first": answer.models[0],
+            "seconds": answer.seconds, "comment": answer.comment,
+        }  # fmt: skip
+        for values in _axis_values(answer, key):
+            yield {**columns, **common, **values}
 
 
-def _comparisons(answers: Sequence[Answer], key: PacketKey) -> tuple[Comparison, ...]:
-    pairs = {
-        pair: ours
-        for pair in combinations(key.models, 2)
-        if (ours := [answer for answer in answers if set(answer.models) == set(pair)])
-    }
-    tests = {
-        (pair, axis): _tests(ours, _ties(ours, key), pair[1], axis)
-        for pair, ours in pairs.items()
-        for axis in AXES
-    }
+def _axis_values(answer: Answer, key: PacketKey) -> Iterator[Row]:
+    """The columns of ``list_answer_rows`` that only one form has, axis by axis."""
+    if isinstance(answer, Preference):
+        earlier, later = key.in_order(answer.models)
+        models = {"second": answer.models[1], "earlier": earlier, "later": later}
+        towards = answer.towards(later)
+        for axis, choice in answer.by_axis.items():
+            yield {"axis": axis, **models, "choice": choice, "preference": towards[axis]}
+    if isinstance(answer, Marking):
+        texts = key.items[answer.item].by_side(answer.models[0])
+        for side in key.sides:
+            spans = answer.by_side[side]
+            unmarked = unmarked_share(texts[side], spans)
+            yield {"axis": side, "marks": len(spans), "unmarked": unmarked}
+
+
+def _compare_models(answers: Sequence[Preference], key: PacketKey) -> tuple[Comparison, ...]:
+    answers_by_pair: dict[tuple[str, str], list[Preference]] = {}
+    for pair in combinations(key.models, 2):
+        if ours := [answer for answer in answers if set(answer.models) == set(pair)]:
+            answers_by_pair[pair] = ours
+    tests: dict[tuple[tuple[str, str], str], tuple[MeanTest, MeanTest]] = {}
+    for pair, ours in answers_by_pair.items():
+        for axis in PREFERENCE_AXES:
+            tests[pair, axis] = _test_means(ours, _count_ties(ours, key), pair[1], axis)
     # Readers quote whichever statement of the page is striking, so all are one family.
     general = dict(zip(tests, correct_by_holm([both.p for both, _ in tests.values()]), strict=True))
     here = dict(zip(tests, correct_by_holm([own.p for _, own in tests.values()]), strict=True))
     comparisons = []
-    for pair, ours in pairs.items():
-        ties, of_item = _ties(ours, key), Counter(answer.item for answer in ours)
+    for pair, ours in answers_by_pair.items():
+        ties, counts = _count_ties(ours, key), Counter(answer.item for answer in ours)
         raters = len({answer.rater for answer in ours})
         axes = []
-        for axis in AXES:
-            both, own = tests[pair, axis]
-            units = list(_units(ours, pair[1], axis).values())
-            means = [fmean(unit) for unit in units] + [0.0] * ties
-            counts = Counter(value for unit in units for value in unit)
-            p, p_here = general[pair, axis], here[pair, axis]
-            # One rater settles no sign for others, and what these raters leave open (as with fewer
-            # than six items) would hold for others only by luck.
-            excludes = own.interval.excludes_zero
-            axes.append(
-                AxisPreference(
-                    axis,
-                    mean=both.interval,
-                    these_raters=own.interval,
-                    p_mean=both.p,
-                    p_holm=p,
-                    settled=p <= 1 - CONFIDENCE_LEVEL and excludes and raters > 1,
-                    settled_here=p_here <= 1 - CONFIDENCE_LEVEL and excludes,
-                    wins=sum(mean > 0 for mean in means),
-                    ties=sum(mean == 0 for mean in means),
-                    losses=sum(mean < 0 for mean in means),
-                    alpha=alpha_both_orders([unit for unit in units if len(unit) > 1]),
-                    counts={value: counts[value] for value in VALUES},
-                )
-            )
-        several = sum(count > 1 for count in of_item.values())
-        items = len(of_item) + ties
+        for axis in PREFERENCE_AXES:
+            corrected = general[pair, axis], here[pair, axis]
+            values = _group_by_item(ours, pair[1], axis)
+            axes.append(_describe_axis(axis, values, ties, tests[pair, axis], corrected, raters))
+        several = sum(count > 1 for count in counts.values())
+        items = len(counts) + ties
         comparisons.append(Comparison(*pair, items, ties, len(ours), raters, several, tuple(axes)))
     return tuple(comparisons)
 
 
-def _ties(answers: Sequence[Answer], key: PacketKey) -> int:
+def _describe_axis(
+    axis: str,
+    values: Mapping[str, Sequence[int]],
+    ties: int,
+    tests: tuple[MeanTest, MeanTest],
+    corrected: tuple[float, float],
+    raters: int,
+) -> AxisPreference:
+    """Sum up one axis: ``values`` by item, and the two tests with their corrected p-values."""
+    both, own = tests
+    p, p_here = corrected
+    units = list(values.values())
+    counts = Counter(chain.from_iterable(units))
+    # (items,) 1 where the later model is better, -1 where the earlier is, by the raters' mean
+    signs = np.sign([*map(fmean, units), *[0.0] * ties])
+    # One rater settles no sign for others, and what these raters leave open (as with fewer than six
+    # items) would hold for others only by luck.
+    excludes = own.interval.excludes_zero
+    return AxisPreference(
+        axis,
+        mean=both.interval,
+        these_raters=own.interval,
+        p_mean=both.p,
+        p_holm=p,
+        settled=p <= 1 - CONFIDENCE_LEVEL and excludes and raters > 1,
+        settled_here=p_here <= 1 - CONFIDENCE_LEVEL and excludes,
+        wins=int((signs > 0).sum()),
+        ties=int((signs == 0).sum()),
+        losses=int((signs < 0).sum()),
+        alpha=alpha_both_orders([unit for unit in units if len(unit) > 1]),
+        counts={value: counts[value] for value in PREFERENCE_VALUES},
+    )
+
+
+def _count_ties(answers: Sequence[Answer], key: PacketKey) -> int:
     """Items with equal texts of the two models that the answers compare: ties without asking."""
     # While answers are missing, count them in proportion to the answered items: all of them would
     # pull every early result to 0.
-    identical = sum(set(task.models) == set(answers[0].models) for task in key.identical)
+    pair = set(answers[0].models)
+    identical = sum(set(task.models) == pair for task in key.identical)
     answered = len({answer.item for answer in answers})
     return round(identical * answered / (len(key.items) - identical))
 
 
-def _units(answers: Sequence[Answer], later: str, axis: str) -> dict[str, list[int]]:
+def _group_by_item(answers: Sequence[Preference], later: str, axis: str) -> dict[str, list[int]]:
     """Item -> its raters' preferences for the later model."""
     units: dict[str, list[int]] = defaultdict(list)
     for answer in answers:
@@ -402,22 +458,30 @@ def _units(answers: Sequence[Answer], later: str, axis: str) -> dict[str, list[i
     return units
 
 
-def _tests(
-    answers: Sequence[Answer], ties: int, later: str, axis: str
+def _test_means(
+    answers: Sequence[Preference], ties: int, later: str, axis: str
 ) -> tuple[MeanTest, MeanTest]:
     """The mean preference over items and raters, and over items for these raters only."""
-    design = CrossedDesign([a.item for a in answers], [a.rater for a in answers], ties)
-    units = _units(answers, later, axis)
-    alone = CrossedDesign([*units], [0] * len(units), ties)
+    design = _cross_items_with_raters(answers, ties)
     values = [answer.towards(later)[axis] for answer in answers]
-    return design.test(values), alone.test([fmean(unit) for unit in units.values()])
+    units = _group_by_item(answers, later, axis)
+    alone = CrossedDesign([*units], [0] * len(units), ties)
+    return design.test(values), alone.test(list(map(fmean, units.values())))
 
 
-def _side_bias(answers: Sequence[Answer]) -> dict[str, Interval]:
+def _cross_items_with_raters(answers: Sequence[Answer], ties: int = 0) -> CrossedDesign:
+    items = [answer.item for answer in answers]
+    return CrossedDesign(items, [answer.rater for answer in answers], ties)
+
+
+def _measure_side_bias(answers: Sequence[Preference]) -> dict[str, Interval]:
     if not answers:
         return {}
-    design = CrossedDesign([a.item for a in answers], [a.rater for a in answers])
-    return {axis: design.test([a.preferences[axis] for a in answers]).interval for axis in AXES}
+    design = _cross_items_with_raters(answers)
+    bias = {}
+    for axis in PREFERENCE_AXES:
+        bias[axis] = design.test([answer.by_axis[axis] for answer in answers]).interval
+    return bias
 
 
 def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
@@ -427,49 +491,55 @@ def alpha_both_orders(units: Sequence[Sequence[int]]) -> Interval | None:
     # Expected disagreement depends on how often each answer occurs. If all raters prefer the later
     # model, answers hardly vary and full agreement would look like chance; in both orders they vary
     # as much as the choices do.
-    ratings = count_ratings([*units, *([-value for value in unit] for unit in units)])
+    mirrored = [np.negative(unit).tolist() for unit in units]
+    ratings = count_ratings([*units, *mirrored])
 
-    def alpha(rows: Ints) -> list[float]:
+    def measure_alpha(rows: Ints) -> list[float]:
         # An item and its mirror image are one observation, so draw them together.
         weights = np.bincount(rows, minlength=len(units)).astype(np.float64)  # (units,)
         return [ratings.alpha(np.tile(weights, 2))]
 
     # Packets of 40 pairs repeat six of them; the bootstrap widens intervals of so few.
-    [estimate] = bootstrap(alpha, range(len(units)))
+    [estimate] = bootstrap(measure_alpha, range(len(units)))
     if isnan(estimate.value):
         return None
     # A single pair cannot be resampled: alpha may be anything.
-    low, high = (-1.0, 1.0) if isnan(estimate.low) else (estimate.low, estimate.high)
+    low, high = estimate.low, estimate.high
+    if isnan(low):
+        low, high = -1.0, 1.0
     if high - low < ROUNDING_TOLERANCE:
         return bound_unanimous_mean(estimate.value, len(units), largest=1.0).interval
     return Interval(estimate.value, low, high, len(units))
 
 
-def _mark_rate(answers: Sequence[Answer], key: PacketKey, model: str, side: str) -> MarkRate:
+def _measure_mark_rate(
+    answers: Sequence[Marking], key: PacketKey, model: str, side: str
+) -> MarkRate:
     counts: dict[str, list[int]] = defaultdict(list)
     shares: dict[str, list[float]] = defaultdict(list)
     for answer in answers:
         if answer.models == (model,):
-            spans = answer.marks(side)
+            spans = answer.by_side[side]
             text = key.items[answer.item].by_side(model)[side]
             counts[answer.item].append(len(spans))
             shares[answer.item].append(unmarked_share(text, spans))
-    marks = bootstrap_mean([fmean(each) for each in counts.values()])
-    unmarked = bootstrap_mean([fmean(each) for each in shares.values()])
+    marks = bootstrap_mean(list(map(fmean, counts.values())))
+    unmarked = bootstrap_mean(list(map(fmean, shares.values())))
     return MarkRate(model, side, len(counts), marks, unmarked)
 
 
-def _span_agreement(answers: Sequence[Answer], key: PacketKey, side: str) -> SpanAgreement:
-    tasks: dict[tuple[str, str], list[Answer]] = defaultdict(list)
+def _measure_span_agreement(answers: Sequence[Marking], key: PacketKey, side: str) -> SpanAgreement:
+    tasks: dict[tuple[str, str], list[Marking]] = defaultdict(list)
     for answer in answers:
         tasks[answer.item, answer.models[0]].append(answer)
     some, half = Matches(), Matches()
     for (item, model), several in tasks.items():
         text = key.items[item].by_side(model)[side]
         for one, other in combinations(several, 2):
-            spans = (one.marks(side), other.marks(side))
+            spans = (one.by_side[side], other.by_side[side])
             some += span_matches(text, *spans)
             half += span_matches(text, *spans, share=0.5)
     shared = sum(len(several) > 1 for several in tasks.values())
-    f1, f1_at_50 = (None if isnan(each.f1) else each.f1 for each in (some, half))
-    return SpanAgreement(side, shared, f1, f1_at_50)
+    if isnan(some.f1):  # nobody marked anything; then neither is there an F1 at 50 %
+        return SpanAgreement(side, shared, None, None)
+    return SpanAgreement(side, shared, some.f1, half.f1)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from posh_reward.errors import on_one_line
 from posh_reward.pages.html import number, render
 from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
-from posh_reward.study.packets.study_records import BETTER, MARKS, VALUES
+from posh_reward.study.packets.study_records import AXIS_MEANINGS, PREFERENCE_VALUES, SIDE_NAMES
 from posh_reward.tables.statistics import Interval
 from posh_reward.tables.text_tables import align_columns
 
-FEW = 6  # with fewer raters, the page points it out
-METHODS = (
+MIN_RATERS = 6  # with fewer raters, the page points it out
+METHOD_NOTES = (
     "Preferences run from -2 to 2. Each item counts once, as the mean of its raters. Intervals "
     "(95 %) hold for other items and for other raters like these: they combine the variances of "
     "items and raters, with Student's t weighted by their shares. Those for these raters only are "
@@ -23,162 +24,176 @@ METHODS = (
     "Alpha (Krippendorff's, ordinal, each pair in both orders): how far raters agree on the same "
     'pair; 1 is full agreement, 0 is chance. "none": too few answers to compare.',
 )
-FORMS = {"coarse": "compares", "granular": "marks"}
+FORM_VERBS = {"coarse": "compares", "granular": "marks"}
 
 
 def results_page(results: StudyResults, title: str = "What people preferred") -> str:
+    lead = lead_text(results)
+    if results.refused:
+        lead += "The reasons are at the end."
+    origins = [f"{name}: {origin}" for name, origin in results.origins.items()]
     return render(
         "results.html",
         "posh_reward.study.packets",
         title=title,
-        lead=lead(results) + ("The reasons are at the end." if results.refused else ""),
+        lead=lead,
         styles=("posh.css", "shell.css", "results.css"),
         results=results,
-        notes=notes(results),
-        verdict=verdict,
-        ties=ties,
-        amount=amount,
-        spread=spread,
+        notes=list_cautions(results),
+        verdict=verdict_text,
+        ties=ties_text,
+        amount=count_text,
+        spread=interval_text,
         p_text=p_text,
-        duration=duration,
-        meanings=BETTER,
-        sides=MARKS,
-        choices=sorted(VALUES),
-        forms=FORMS,
-        footer=[
-            *METHODS,
-            f"Packet {results.packet}.",
-            *(f"{name}: {origin}" for name, origin in results.origins.items()),
-        ],
+        duration=duration_text,
+        meanings=AXIS_MEANINGS,
+        sides=SIDE_NAMES,
+        choices=sorted(PREFERENCE_VALUES),
+        forms=FORM_VERBS,
+        footer=[*METHOD_NOTES, f"Packet {results.packet}.", *origins],
     )
 
 
-def lead(results: StudyResults) -> str:
+def lead_text(results: StudyResults) -> str:
     active = [each for each in results.raters if each.answered]
-    text = f"{amount(len(active), 'rater')} of {len(results.raters)} answered "
-    text += f"{amount(sum(each.answered for each in active), 'task')}. "
+    text = f"{count_text(len(active), 'rater')} of {len(results.raters)} answered "
+    text += f"{count_text(sum(each.answered for each in active), 'task')}. "
     if results.missing:
         text += f"Nothing counts yet from {', '.join(results.missing)}. "
     if results.left_out:
         text += f"Set aside on request: {', '.join(results.left_out)}. "
     if results.refused:
-        text += f"{amount(len(results.refused), 'file')} refused. "
+        text += f"{count_text(len(results.refused), 'file')} refused. "
     return text
 
 
-def notes(results: StudyResults) -> list[str]:
+def list_cautions(results: StudyResults) -> list[str]:
     """Cautions for whoever passes the figures on."""
     lines = []
-    axes = [axis for comparison in results.comparisons for axis in comparison.axes]
+    axes = list(chain.from_iterable(comparison.axes for comparison in results.comparisons))
     if axes:
         lines.append(
-            f"This page makes {amount(len(axes), 'statement')}. They count as settled only if they "
-            "hold for other raters like these, too; of pages about equally good models, at most "
-            "one in twenty would call any of them settled (5 %, Holm's correction)."
+            f"This page makes {count_text(len(axes), 'statement')}. They count as settled only if "
+            "they hold for other raters like these, too; of pages about equally good models, at "
+            "most one in twenty would call any of them settled (5 %, Holm's correction)."
         )
-    fewest = min((each.raters for each in results.comparisons), default=FEW)
-    if fewest < FEW:
-        lines.append(f"Only {amount(fewest, 'rater')} answered: others may prefer something else.")
+    fewest = min((each.raters for each in results.comparisons), default=MIN_RATERS)
+    if fewest < MIN_RATERS:
+        lines.append(
+            f"Only {count_text(fewest, 'rater')} answered: others may prefer something else."
+        )
     if results.readings > 1:
         lines.append(
             f"New answers were read {results.readings} times. Repeated readings find differences "
             "that do not exist: the 5 % hold for a number of answers that was fixed beforehand."
         )
-    lines += [
-        f"Raters preferred the text shown as #{1 if bias.mean > 0 else 2} "
-        f"({BETTER[axis]}: {bias}). Sides are balanced, so this hardly moves the "
-        "preferences."
-        for axis, bias in results.side_bias.items()
-        if bias.excludes_zero
-    ]
+    for axis, bias in results.side_bias.items():
+        if bias.excludes_zero:
+            side, meaning = 1 if bias.mean > 0 else 2, AXIS_MEANINGS[axis]
+            lines.append(
+                f"Raters preferred the text shown as #{side} ({meaning}: {bias}). Sides are "
+                "balanced, so this hardly moves the preferences."
+            )
     if results.incomplete:
         lines.append(
             "Left out, since not all models wrote about them: "
-            f"{amount(len(results.incomplete), 'item')}, listed at the end."
+            f"{count_text(len(results.incomplete), 'item')}, listed at the end."
         )
     return lines
 
 
-def amount(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def count_text(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}s"
 
 
-def verdict(axis: AxisPreference, comparison: Comparison) -> str:
+def verdict_text(axis: AxisPreference, comparison: Comparison) -> str:
     """One axis in a sentence fit to quote."""
     earlier, later = comparison.earlier, comparison.later
     better = later if axis.mean.mean > 0 else earlier
-    meaning, general = BETTER[axis.axis], f"{axis.mean:+.2f}"
-    few = f" ({amount(comparison.raters, 'rater')})" if comparison.raters < FEW else ""
+    meaning, general = AXIS_MEANINGS[axis.axis], f"{axis.mean:+.2f}"
     if axis.settled:
-        return f"{meaning}: {better}{few}, {general}"
-    if axis.settled_here:
-        these = "the one rater" if comparison.raters == 1 else f"these {comparison.raters} raters"
-        p = f", {general}, p {p_text(axis.p_mean)}, Holm {p_text(axis.p_holm)}"
-        return (
-            f"{meaning}: {better} in the eyes of {these}, {axis.these_raters:+.2f}; not "
-            f"settled for other raters{p if comparison.raters > 1 else ''}"
-        )
-    return f"{meaning}: not settled between {later} and {earlier}, {general}"
+        if comparison.raters < MIN_RATERS:
+            better += f" ({count_text(comparison.raters, 'rater')})"
+        return f"{meaning}: {better}, {general}"
+    if not axis.settled_here:
+        return f"{meaning}: not settled between {later} and {earlier}, {general}"
+    here = f"{axis.these_raters:+.2f}; not settled for other raters"
+    if comparison.raters == 1:
+        return f"{meaning}: {better} in the eyes of the one rater, {here}"
+    return (
+        f"{meaning}: {better} in the eyes of these {comparison.raters} raters, {here}, {general}, "
+        f"p {p_text(axis.p_mean)}, Holm {p_text(axis.p_holm)}"
+    )
 
 
-def ties(comparison: Comparison) -> str:
-    return f"{amount(comparison.identical, 'pair')} of equal texts count as ties without asking"
+def ties_text(comparison: Comparison) -> str:
+    return f"{count_text(comparison.identical, 'pair')} of equal texts count as ties without asking"
 
 
 def p_text(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+    if p >= 0.001:
+        return f"{p:.3f}"
+    return "<0.001"
 
 
-def spread(interval: Interval | None, digits: int = 2) -> str:
-    return "none" if interval is None else f"{interval:.{digits}f}"
+def interval_text(interval: Interval | None, digits: int = 2) -> str:
+    if interval is None:
+        return "none"
+    return f"{interval:.{digits}f}"
 
 
-def duration(seconds: float | None) -> str:
-    return "none" if seconds is None else f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
+def duration_text(seconds: float | None) -> str:
+    if seconds is None:
+        return "none"
+    return f"{seconds // 60:.0f} min {seconds % 60:02.0f} s"
 
 
 # ---- plain text
 
 
-def summary(results: StudyResults) -> str:
+def summary_text(results: StudyResults) -> str:
     """Preferences, agreement of raters, and raters to look at."""
-    lines = [lead(results).strip(), *map(on_one_line, notes(results))]
+    lines = [lead_text(results).strip(), *map(on_one_line, list_cautions(results))]
     for comparison in results.comparisons:
-        lines += _comparison(comparison)
+        lines += _comparison_lines(comparison)
     for ranking in results.rankings:
-        places = (f"{on_one_line(m.model)} {spread(m.strength)}" for m in ranking.models)
+        places = [f"{on_one_line(m.model)} {interval_text(m.strength)}" for m in ranking.models]
         lines.append(f"\nranking, {ranking.axis} (logits, 95 %): {'; '.join(places)}")
-    lines += _marks(results)
-    lines += [f"look at {r.rater}: {'; '.join(r.flags)}" for r in results.raters if r.flags]
+    lines += _mark_lines(results)
+    for rater in results.raters:
+        if rater.flags:
+            lines.append(f"look at {rater.rater}: {'; '.join(rater.flags)}")
     return "\n".join(lines)
 
 
-def _comparison(comparison: Comparison) -> Iterator[str]:
+def _comparison_lines(comparison: Comparison) -> Iterator[str]:
     earlier, later = on_one_line(comparison.earlier), on_one_line(comparison.later)
     yield (
         f"\n{later} against {earlier}: {comparison.items} items, {comparison.raters} raters. "
         f"Preferences run from -2 to 2; above 0, {later} is better"
     )
     if comparison.identical:
-        yield ties(comparison)
+        yield ties_text(comparison)
     rows = [["axis", "preference [95 %]", "p", "Holm", "win", "tie", "loss", "alpha [95 %]"]]
     for axis in comparison.axes:
         counts = map(str, (axis.wins, axis.ties, axis.losses))
         rows.append(
             [axis.axis, str(axis.mean), p_text(axis.p_mean), p_text(axis.p_holm), *counts,
-             spread(axis.alpha)]
+             interval_text(axis.alpha)]
         )  # fmt: skip
     yield align_columns(rows)
     for axis in comparison.axes:
-        yield f"  {on_one_line(verdict(axis, comparison))}"
+        yield f"  {on_one_line(verdict_text(axis, comparison))}"
 
 
-def _marks(results: StudyResults) -> Iterator[str]:
+def _mark_lines(results: StudyResults) -> Iterator[str]:
     for each in results.marked:
+        model, marks = on_one_line(each.model), interval_text(each.marks, 1)
         yield (
-            f"{on_one_line(each.model)}, {each.side}: {spread(each.marks, 1)} marks per text "
-            f"(lower is better); unmarked words {spread(each.unmarked, 3)} (0 to 1, higher is "
-            "better)"
+            f"{model}, {each.side}: {marks} marks per text (lower is better); unmarked words "
+            f"{interval_text(each.unmarked, 3)} (0 to 1, higher is better)"
         )
     for spans in results.span_agreement:
         texts = "1 text" if spans.tasks == 1 else f"{spans.tasks} texts"

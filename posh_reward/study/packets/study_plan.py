@@ -19,21 +19,26 @@ from posh_reward.tables.statistics import (
 )
 from posh_reward.tables.text_tables import align_columns
 
-VALUES = tuple(sorted(study_records.VALUES))
-NORMAL = NormalDist()
-NODES = 64  # of the quadrature over the shared part
-
-
-EQUAL = 0.2  # share of "Equal" among answers about equally good models
-MUCH = 0.3  # share of both "much better" together, among such answers
-OUTER, INNER = NORMAL.inv_cdf(1 - MUCH / 2), NORMAL.inv_cdf(0.5 + EQUAL / 2)
-CUTS = (-OUTER, -INNER, INNER, OUTER)
-"""Boundaries of the five choices, in perceived differences."""
+CHOICE_VALUES = tuple(sorted(study_records.PREFERENCE_VALUES))
+STANDARD_NORMAL = NormalDist()
+QUADRATURE_NODES = 64  # of the integral over what the raters of an item share
+EQUAL_SHARE = 0.2  # share of "Equal" among answers about equally good models
+MUCH_BETTER_SHARE = 0.3  # share of both "much better" together, among such answers
+OUTER_CUT = STANDARD_NORMAL.inv_cdf(1 - MUCH_BETTER_SHARE / 2)
+INNER_CUT = STANDARD_NORMAL.inv_cdf(0.5 + EQUAL_SHARE / 2)
+CHOICE_CUTS = (-OUTER_CUT, -INNER_CUT, INNER_CUT, OUTER_CUT)
+"""Boundaries of the five choices on a latent standard normal scale of perceived differences, as in
+an ordered probit model."""
 
 
 @dataclass(frozen=True)
 class Opinions:
-    """Distribution of raters' answers."""
+    """Distribution of raters' answers: an ordered probit model with random effects.
+
+    A rater's perceived difference is the sum of what all raters of the item see, the rater's taste
+    for the later model, and a part of the single answer; their variances add up to 1. The choice is
+    the interval between ``CHOICE_CUTS`` in which it lies.
+    """
 
     shared: float  # share of the variance that the raters of an item have in common, 0 to 1
     lean: float = 0.0  # standard deviation of raters' tastes for the later model
@@ -47,36 +52,38 @@ class Opinions:
             )
 
     @property
-    def own(self) -> float:
+    def own_deviation(self) -> float:
         """Standard deviation of the part of each answer."""
         return float((1 - self.shared - self.lean**2) ** 0.5)
 
-    def choices(self, latent: Floats) -> Floats:
+    def choose_answers(self, latent: Floats) -> Floats:
         """The answers, -2 to 2, to perceived differences."""
-        return np.searchsorted(CUTS, latent).astype(np.float64) + VALUES[0]
+        return np.searchsorted(CHOICE_CUTS, latent).astype(np.float64) + CHOICE_VALUES[0]
 
-    def mean(self, shift: float) -> float:
+    def mean_answer(self, shift: float) -> float:
         """Mean answer if one model is better by ``shift``."""
-        return VALUES[-1] - sum(NORMAL.cdf(cut - shift) for cut in CUTS)
+        return CHOICE_VALUES[-1] - sum(STANDARD_NORMAL.cdf(cut - shift) for cut in CHOICE_CUTS)
 
-    def shift(self, mean: float) -> float:
+    def find_shift(self, mean: float) -> float:
         """The shift that gives a mean answer; ``InputError`` if none does."""
-        if not abs(mean) < VALUES[-1]:
+        if not abs(mean) < CHOICE_VALUES[-1]:
             raise InputError(f"the mean preference {mean} is not between -2 and 2")
         from scipy.optimize import brentq
 
-        return float(brentq(lambda shift: self.mean(shift) - mean, -10, 10, xtol=1e-15))
+        return float(brentq(lambda shift: self.mean_answer(shift) - mean, -10, 10, xtol=1e-15))
 
     def alpha(self) -> float:
         """Krippendorff's ordinal alpha in the limit of many answers."""
         # Given an item's quality, its raters are independent. So the probability of two answers is
         # an integral over a normal quality (Gauss-Hermite quadrature).
-        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(QUADRATURE_NODES)
         weights = weights / weights.sum()
         centres = self.shared**0.5 * nodes  # (nodes,)
         own = max((1 - self.shared) ** 0.5, 1e-9)
-        below = np.array([[NORMAL.cdf((cut - c) / own) for cut in CUTS] for c in centres])
-        edges = np.hstack([np.zeros((NODES, 1)), below, np.ones((NODES, 1))])
+        below = np.empty((QUADRATURE_NODES, len(CHOICE_CUTS)))
+        for node, centre in enumerate(centres):
+            below[node] = [STANDARD_NORMAL.cdf((cut - centre) / own) for cut in CHOICE_CUTS]
+        edges = np.hstack([np.zeros((QUADRATURE_NODES, 1)), below, np.ones((QUADRATURE_NODES, 1))])
         chances = np.diff(edges, axis=1)  # (nodes, choices)
         together = (chances * weights[:, None]).T @ chances  # (choices, choices)
         totals = together.sum(axis=1)
@@ -86,23 +93,24 @@ class Opinions:
         return float(1 - disagreement / by_chance)
 
 
-def opinions_with(alpha: float, lean: float = 0.0, side: float = 0.0) -> Opinions:
+def fit_opinions(alpha: float, lean: float = 0.0, side: float = 0.0) -> Opinions:
     """Raters who agree with an alpha from 0 to below 1."""
     from scipy.optimize import brentq
 
     if not 0 <= alpha < 1:
         raise InputError(f"alpha is {alpha}: use a value from 0 to below 1")
-    # Alpha has no inverse in closed form, but rises with the shared part.
-    shared = brentq(lambda shared: Opinions(shared).alpha() - alpha, 0, 1) if alpha else 0.0
+    shared = 0.0
+    if alpha:  # alpha has no inverse in closed form, but rises with the shared part
+        shared = brentq(lambda shared: Opinions(shared).alpha() - alpha, 0, 1)
     return Opinions(float(shared), lean, side)
 
 
-PAPER = {"mistakes": 0.235, "omissions": 0.464, "overall": 0.184}
+PAPER_ALPHAS = {"mistakes": 0.235, "omissions": 0.464, "overall": 0.184}
 """Krippendorff's alpha by axis in the paper's comparison of two models (Table 7)."""
-STUDIES = 1000  # simulated for each figure, which gives a power of 80 % to within 2.5 points
-MOST = 2000  # pairs considered
-POWER = 0.8  # wanted chance to settle the difference
-MINUTES = 5  # for one comparison (paper, section 4)
+SIMULATED_STUDIES = 1000  # for each figure: a power of 80 % is known to within 2.5 points
+MAX_PAIRS = 2000  # pairs considered
+WANTED_POWER = 0.8  # wanted chance to settle the difference
+MINUTES_PER_COMPARISON = 5  # for one comparison (paper, section 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +138,12 @@ class AxisPlan:
     axis: str
     alpha: float
     raters: int  # per pair
-    needed: int | None  # pairs for the wanted power; None if more than ``MOST``
+    needed: int | None  # pairs for the wanted power; None if more than ``MAX_PAIRS``
     power: float  # chance that the available pairs settle the difference
     hours: float | None  # per rater for the needed pairs, at five minutes a comparison
 
 
-def plans(
+def plan_axes(
     settings: PlanSettings,
     raters: Iterable[int] = (1, 2, 3),
     alphas: dict[str, float] | None = None,
@@ -151,36 +159,41 @@ def plans(
             "raters in all (--team)"
         )
     table = []
-    for axis, alpha in (alphas or PAPER).items():
-        opinions = opinions_with(alpha)
+    for axis, alpha in (alphas or PAPER_ALPHAS).items():
+        opinions = fit_opinions(alpha)
         # Raters who agree perfectly cannot have tastes of their own.
         lean = min(settings.lean, (1 - opinions.shared) ** 0.5)
         opinions = replace(opinions, lean=lean)
         for count in counts:
-            needed = pairs_needed(opinions, settings, count)
-            hours = None if needed is None else needed * count * MINUTES / 60 / settings.team
-            chance = power(opinions, settings, count)
+            needed = find_pairs_needed(opinions, settings, count)
+            hours = (
+                None
+                if needed is None
+                else needed * count * MINUTES_PER_COMPARISON / 60 / settings.team
+            )
+            chance = simulate_power(opinions, settings, count)
             table.append(AxisPlan(axis, alpha, count, needed, chance, hours))
     return table
 
 
 @lru_cache(maxsize=32)
-def _design(
+def _build_design(
     pairs: int, raters: int, team: int, alone: bool
 ) -> tuple[CrossedDesign, tuple[int, ...]]:
     """Design and the rater of each answer; with ``alone``, intervals are for these raters only."""
     # Raters take turns, shifted by one after each round: otherwise the same ones would always share
     # a pair, unlike in a packet.
-    members = tuple(
-        (pair * raters + seat + (pair * raters) // team) % team
-        for pair in range(pairs)
-        for seat in range(raters)
-    )
-    items = [pair for pair in range(pairs) for _ in range(raters)]
-    return CrossedDesign(items, [0] * len(members) if alone else members), members
+    answers = np.arange(pairs * raters)
+    items = answers // raters
+    members = tuple(((answers + items * raters // team) % team).tolist())
+    if alone:
+        return CrossedDesign(items.tolist(), [0] * len(members)), members
+    return CrossedDesign(items.tolist(), members), members
 
 
-def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int = STUDIES) -> float:
+def simulate_power(
+    opinions: Opinions, settings: PlanSettings, raters: int, studies: int = SIMULATED_STUDIES
+) -> float:
     """Chance that the interval of ``packets read`` lies above 0.
 
     ``raters`` is their number per pair. Equal seeds simulate the same people.
@@ -188,8 +201,8 @@ def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int 
     if settings.pairs < MIN_VALUES_FOR_SIGN:
         return 0.0
     rng = np.random.default_rng(settings.seed)
-    design, members = _design(settings.pairs, raters, settings.team, not settings.lean)
-    shift = opinions.shift(settings.difference)
+    design, members = _build_design(settings.pairs, raters, settings.team, not settings.lean)
+    shift = opinions.find_shift(settings.difference)
     # Bonferroni, not Holm: the first statement's level, whatever the others turn out to be.
     level = 1 - (1 - CONFIDENCE_LEVEL) / settings.statements
     successes, answers = 0, settings.pairs * raters
@@ -198,31 +211,34 @@ def power(opinions: Opinions, settings: PlanSettings, raters: int, studies: int 
         count = min(at_once, studies - start)
         shared = opinions.shared**0.5 * rng.standard_normal((count, settings.pairs))
         lean = opinions.lean * rng.standard_normal((count, settings.team))
-        own = opinions.own * rng.standard_normal((count, answers))
+        own = opinions.own_deviation * rng.standard_normal((count, answers))
         latent = shift + np.repeat(shared, raters, axis=1) + lean[:, members] + own
-        means, variances = design.estimate(opinions.choices(latent))  # of (studies, answers)
+        means, variances = design.estimate(opinions.choose_answers(latent))  # of (studies, answers)
         these = variances._replace(items=variances.over_items, raters=0 * variances.raters)
         reach = np.maximum(design.half_width(variances, level), design.half_width(these))
         successes += int((means > reach).sum())
     return successes / studies
 
 
-def pairs_needed(opinions: Opinions, settings: PlanSettings, raters: int) -> int | None:
+def find_pairs_needed(opinions: Opinions, settings: PlanSettings, raters: int) -> int | None:
     """Fewest pairs, to about 2 %, that settle the difference with the wanted power."""
 
-    def enough(pairs: int) -> bool:
-        return power(opinions, replace(settings, pairs=pairs), raters) >= POWER
+    def has_power(pairs: int) -> bool:
+        return simulate_power(opinions, replace(settings, pairs=pairs), raters) >= WANTED_POWER
 
     # Power rises with pairs, so double to find a bracket, then bisect. Equal seeds simulate the
     # same people, which keeps noise out of comparisons.
     low, high = MIN_VALUES_FOR_SIGN - 1, 16
-    while not enough(high):
-        low, high = high, min(high * 2, MOST)
-        if low == MOST:
+    while not has_power(high):
+        low, high = high, min(high * 2, MAX_PAIRS)
+        if low == MAX_PAIRS:
             return None
     while high - low > max(1, high // 50):
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        if has_power(middle):
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -232,7 +248,7 @@ def plan_table(table: Sequence[AxisPlan], settings: PlanSettings) -> str:
     lines = [
         f"Mean preference from -2 to 2. Settled: its interval excludes 0 for {people}, corrected "
         f"for the number of statements ({settings.statements}), with a chance of "
-        f"{POWER:.0%}.",
+        f"{WANTED_POWER:.0%}.",
         "",
     ]
     rows = [
@@ -240,7 +256,7 @@ def plan_table(table: Sequence[AxisPlan], settings: PlanSettings) -> str:
         ["", "", "each pair", f"settle {size}", "each rater", f"pairs settle {size}"],
     ]
     for each in table:
-        needed = f"over {MOST}" if each.needed is None else str(each.needed)
+        needed = f"over {MAX_PAIRS}" if each.needed is None else str(each.needed)
         hours = "" if each.hours is None else f"{each.hours:.1f}"
         power = f"{each.power:.0%}"
         rows.append([each.axis, f"{each.alpha:.3f}", str(each.raters), needed, hours, power])

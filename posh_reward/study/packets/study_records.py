@@ -25,23 +25,23 @@ from posh_reward.types import Span
 
 Form = Literal["coarse", "granular"]
 FORMS: tuple[Form, ...] = ("coarse", "granular")
-FIELDS: dict[Form, tuple[str, ...]] = {  # generations of a task in Label Studio
+LABEL_STUDIO_FIELDS: dict[Form, tuple[str, ...]] = {  # generations of a task in Label Studio
     "coarse": ("first", "second"),
     "granular": ("generation",),
 }
 LANGUAGES = ("en", "nl", "de", "fr", "es")
-AXES = ("mistakes", "omissions", "overall")
-SIDES = ("mistakes", "omissions")
+PREFERENCE_AXES = ("mistakes", "omissions", "overall")
+MARKED_SIDES = ("mistakes", "omissions")
 """Sides of granular tasks: marked in the generation, and in the correct description."""
-VALUES = (2, 1, 0, -1, -2)
+PREFERENCE_VALUES = (2, 1, 0, -1, -2)
 """Preferences, in the order of the choices; 2: the first is much better."""
-BETTER = {
+AXIS_MEANINGS = {
     "mistakes": "fewer mistakes",
     "omissions": "fewer missing details",
     "overall": "better overall",
 }
 """By axis, the meaning of a preference."""
-MARKS = {"mistakes": "Mistakes", "omissions": "Missing details"}
+SIDE_NAMES = {"mistakes": "Mistakes", "omissions": "Missing details"}
 """By side, for readers of the results."""
 
 
@@ -84,7 +84,7 @@ class RaterTexts:
 
     @property
     def values(self) -> dict[str, int]:
-        return dict(zip(self.choices, VALUES, strict=True))
+        return dict(zip(self.choices, PREFERENCE_VALUES, strict=True))
 
     def number(self, place: int) -> str:
         return self.page["number"].replace("{number}", str(place))
@@ -126,15 +126,15 @@ def read_texts(own: str, language: str | None = None) -> RaterTexts:
     code = str(language or changes.get("language") or "en")
     base = yaml.safe_load(texts_source(code if code in LANGUAGES else "en"))
     try:
-        texts = TypeAdapter(RaterTexts).validate_python(_merge(base, changes, ""))
+        texts = TypeAdapter(RaterTexts).validate_python(_merge_texts(base, changes, ""))
     except ValidationError as error:
-        raise InputError(first_problem(error, "'{}' of the texts")) from None
-    if len(set(texts.choices)) < len(VALUES):
+        raise InputError(describe_first_problem(error, "'{}' of the texts")) from None
+    if len(set(texts.choices)) < len(PREFERENCE_VALUES):
         raise InputError("two of the five choices of the texts are the same")
     return texts
 
 
-def _merge(base: Mapping[str, Any], changes: Mapping[Any, Any], where: str) -> dict[str, Any]:
+def _merge_texts(base: Mapping[str, Any], changes: Mapping[Any, Any], where: str) -> dict[str, Any]:
     texts = dict(base)
     for name, value in changes.items():
         path = f"{where}{name}"
@@ -145,10 +145,10 @@ def _merge(base: Mapping[str, Any], changes: Mapping[Any, Any], where: str) -> d
             kind = "a table" if isinstance(shipped, dict) else "a text"
             raise InputError(f"{path!r} of the texts must be {kind}")
         if isinstance(shipped, dict):
-            texts[name] = _merge(shipped, value, f"{path}.")
+            texts[name] = _merge_texts(shipped, value, f"{path}.")
             continue
         # The page fills the slots: raters would miss a number, or see an unknown slot's braces.
-        needed, slots = ({*re.findall(r"\{\w+\}", str(each))} for each in (shipped, value))
+        needed, slots = _find_slots(shipped), _find_slots(value)
         if isinstance(shipped, str) and needed != slots:
             raise InputError(
                 f"{path!r} of the texts needs the words in braces of the original, no more and no "
@@ -158,7 +158,11 @@ def _merge(base: Mapping[str, Any], changes: Mapping[Any, Any], where: str) -> d
     return texts
 
 
-def first_problem(error: ValueError, place: str = "{}") -> str:
+def _find_slots(text: object) -> set[str]:
+    return set(re.findall(r"\{\w+\}", str(text)))
+
+
+def describe_first_problem(error: ValueError, place: str = "{}") -> str:
     """The first problem of a file, preceded by its place if pydantic found it."""
     if not isinstance(error, ValidationError):
         return str(error)
@@ -170,8 +174,10 @@ ANSWERS_FORMAT = "posh-reward answers 1"
 MANIFEST_FORMAT = "posh-reward packet 1"
 
 
-AHEAD = timedelta(days=2)  # of a rater's clock; the year 9999 would supersede all other files
-TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+MAX_CLOCK_LEAD = timedelta(
+    days=2
+)  # of a rater's clock; the year 9999 would supersede all other files
+TIME_PATTERN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +219,9 @@ class ItemTexts:
         """Side -> the text that raters mark, in a task about one model."""
         return {"mistakes": self.texts[model], "omissions": self.reference}
 
-    def words(self, models: Iterable[str]) -> int:
-        texts = (self.reference, *(self.texts[model] for model in models))
-        return sum(len(word_spans(text)) for text in texts)
+    def count_words(self, models: Iterable[str]) -> int:
+        texts = [self.reference, *(self.texts[model] for model in models)]
+        return sum(map(len, map(word_spans, texts)))
 
 
 FileName = Annotated[str, Field(pattern=r"^[\w-]{1,64}$")]
@@ -244,66 +250,70 @@ class PacketKey:
     @property
     def sides(self) -> tuple[str, ...]:
         """Sides to mark; without a correct description nothing can be missing."""
-        return SIDES if self.reference else SIDES[:1]
+        return MARKED_SIDES if self.reference else MARKED_SIDES[:1]
 
     def by_task(self) -> dict[str, tuple[str, int, RaterTask]]:
         """Task id -> rater, place on the rater's page (from 1), task."""
-        return {
-            task.id: (name, place, task)
-            for name, rater in self.raters.items()
-            for place, task in enumerate(rater.tasks, start=1)
-        }
+        tasks = {}
+        for name, rater in self.raters.items():
+            for place, task in enumerate(rater.tasks, start=1):
+                tasks[task.id] = name, place, task
+        return tasks
 
     def in_order(self, models: Iterable[str]) -> list[str]:
         """Models of a task in the order of the study, whichever was shown first."""
         return sorted(models, key=self.models.index)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One rater's answer to one task: as in files of the page, and with what the key adds.
-
-    In a coarse task the axes have preferences, in a granular one the sides have marked spans.
-    """
+    """What every answer of a rater to a task has."""
 
     task: str  # id
     seconds: float | None = None
     comment: str = ""
-    mistakes: int | tuple[Span, ...] | None = None  # None: not answered
-    omissions: int | tuple[Span, ...] | None = None
-    overall: int | None = None
     # From the key:
     rater: str = ""
     item: str = ""
     models: tuple[str, ...] = ()  # in the order shown
 
-    @property
-    def granular(self) -> bool:
-        return len(self.models) == 1
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference(Answer):
+    """Answer to a coarse task: on each axis -2 to 2, above 0 if the first text is better."""
+
+    mistakes: int
+    omissions: int
+    overall: int
 
     @property
-    def preferences(self) -> dict[str, int]:
-        """Coarse: by axis, -2 to 2; above 0 the first shown is better."""
-        values = {axis: getattr(self, axis) for axis in AXES}
-        return {axis: value for axis, value in values.items() if isinstance(value, int)}
-
-    def marks(self, side: str) -> tuple[Span, ...]:
-        """Granular: the spans marked on one side."""
-        spans: object = getattr(self, side)
-        return spans if isinstance(spans, tuple) else ()
+    def by_axis(self) -> dict[str, int]:
+        return {"mistakes": self.mistakes, "omissions": self.omissions, "overall": self.overall}
 
     def towards(self, model: str) -> dict[str, int]:
-        """Coarse: by axis, how much better a model is than the other."""
+        """By axis, how much better a model is than the other."""
         sign = 1 if self.models[0] == model else -1
-        return {axis: sign * value for axis, value in self.preferences.items()}
+        return {axis: sign * value for axis, value in self.by_axis.items()}
 
 
-WORD = re.compile(r"\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]\w+)*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marking(Answer):
+    """Answer to a granular task: the spans marked on each side, in order."""
+
+    mistakes: tuple[Span, ...]
+    omissions: tuple[Span, ...] = ()  # none in a study without correct descriptions
+
+    @property
+    def by_side(self) -> dict[str, tuple[Span, ...]]:
+        return {"mistakes": self.mistakes, "omissions": self.omissions}
+
+
+WORD_PATTERN = re.compile(r"\w+(?:['\N{RIGHT SINGLE QUOTATION MARK}]\w+)*")
 
 
 def word_spans(text: str) -> tuple[Span, ...]:
     """Spans of a text's words; the parts of a hyphenated word count separately."""
-    return tuple(match.span() for match in WORD.finditer(text))
+    return tuple(match.span() for match in WORD_PATTERN.finditer(text))
 
 
 def unmarked_share(text: str, spans: Iterable[Span]) -> float:
@@ -314,9 +324,9 @@ def unmarked_share(text: str, spans: Iterable[Span]) -> float:
 
 def check_time(saved: str) -> str:
     """Check a time in UTC as JavaScript writes it; such texts sort by time."""
-    if not TIME.fullmatch(saved):
+    if not TIME_PATTERN.fullmatch(saved):
         raise ValueError(f"{saved[:40]!r} is not a time such as 2026-11-22T10:00:00.000Z")
     time = datetime.strptime(saved, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
-    if time > datetime.now(timezone.utc) + AHEAD:
+    if time > datetime.now(timezone.utc) + MAX_CLOCK_LEAD:
         raise ValueError(f"it was saved at {saved}: set the rater's clock and save again")
     return saved

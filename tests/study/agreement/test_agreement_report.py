@@ -11,7 +11,7 @@ from posh_reward.errors import ConfigError, InputError
 from posh_reward.study.agreement.agreement_report import AgreementSettings, MetricLine, paper_table
 from posh_reward.study.agreement.judgment_files import read_rows
 from posh_reward.study.agreement.preferences import (
-    LABELS,
+    LABEL_SCORES,
     PairColumns,
     caparena_report,
     preferences_report,
@@ -179,7 +179,7 @@ def tied_docent() -> list[Row]:
             "model1_generation": f"a{number}", "model2_generation": f"b{number}",
         }  # fmt: skip
         for axis, column in AXES.items():
-            row[column] = list(LABELS)[int(rng.integers(0, 5))]
+            row[column] = list(LABEL_SCORES)[int(rng.integers(0, 5))]
             row |= {f"m_{axis}{side}": int(rng.integers(1, 6)) for side in "12"}
         rows.append(row)
     return rows

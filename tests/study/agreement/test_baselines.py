@@ -25,15 +25,15 @@ def overall(measure: Any, *pairs: TextPair) -> list[float]:
 
 
 def test_words_by_hand() -> None:
-    assert overall(baselines.length(), SAME) == [6]
+    assert overall(baselines.make_length(), SAME) == [6]
     [given] = baselines.BagOfWords().score([TextPair("A red dog.", ("a dog",))])
     assert given == AxisScores(2 / 3, 1.0, 0.8)
     assert baselines.BagOfWords().score([TextPair("", ("a dog",))]) == [AxisScores(0, 0, 0)]
-    assert overall(baselines.meteor(), TextPair("", ("a dog",))) == [0]
+    assert overall(baselines.load_meteor(), TextPair("", ("a dog",))) == [0]
 
 
 @pytest.mark.parametrize(
-    "make", [baselines.bleu, baselines.rouge, baselines.meteor, baselines.BagOfWords]
+    "make", [baselines.load_bleu, baselines.load_rouge, baselines.load_meteor, baselines.BagOfWords]
 )
 def test_equal_texts_are_best_and_strange_ones_worst(make: Any) -> None:
     same, other = overall(make(), SAME, OTHER)
@@ -50,14 +50,14 @@ def test_several_references_are_taken_as_each_library_takes_them() -> None:
     """
     halves = TextPair("a brown dog chases one cat", ("a brown dog", "chases one cat"))
     expected = (6 / 6 * 4 / 5 * 2 / 4 * 1 / 2 / 3) ** (1 / 4)
-    assert overall(baselines.bleu(), halves) == [pytest.approx(expected)]
+    assert overall(baselines.load_bleu(), halves) == [pytest.approx(expected)]
     one, other = (replace(halves, references=(each,)) for each in halves.references)
-    for make in (baselines.rouge, baselines.meteor):
+    for make in (baselines.load_rouge, baselines.load_meteor):
         best = max(overall(make(), one, other))
         assert overall(make(), halves) == [pytest.approx(best)]
     joined = replace(halves, references=(halves.reference,))
-    assert overall(baselines.rouge(), joined)[0] > overall(baselines.rouge(), halves)[0]
-    for measure in (baselines.BagOfWords(), baselines.length()):
+    assert overall(baselines.load_rouge(), joined)[0] > overall(baselines.load_rouge(), halves)[0]
+    for measure in (baselines.BagOfWords(), baselines.make_length()):
         assert overall(measure, halves) == overall(measure, joined)
 
 

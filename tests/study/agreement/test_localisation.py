@@ -44,8 +44,8 @@ def test_macro_f1_by_hand() -> None:
     # No alert: 0 and 8/10. Tokens that no span covers never raise one.
     assert values[1] == pytest.approx(0.4)
     assert found.macro_f1(whole)[0, -1] == pytest.approx((4 / 6 + 4 / 6) / 2)
-    assert found.at(2) == 1
-    assert found.at(1.5) == found.at(2)
+    assert found.threshold_index(2) == 1
+    assert found.threshold_index(1.5) == found.threshold_index(2)
 
 
 def test_one_image_has_no_interval_and_no_held_out_figure() -> None:

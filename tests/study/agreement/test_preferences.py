@@ -10,9 +10,9 @@ from scipy.stats import kendalltau
 
 from posh_reward.study.agreement.metric_scores import ScoreColumn
 from posh_reward.study.agreement.preferences import (
-    NONE,
-    accuracy,
+    NO_BATTLE,
     elo_ratings,
+    outcome_accuracy,
     predicted_outcomes,
     score_differences,
     tie_threshold,
@@ -29,7 +29,7 @@ def test_the_tie_threshold_by_hand() -> None:
     # Two gold ties: .1 and .2 are ties; right at the first, second and fourth pair.
     people = np.array([2.0, 0.0, -1.0, -1.0, 0.0])
     assert predicted_outcomes(differences, people).tolist() == [1, 0, 1, -1, 0]
-    assert accuracy(differences, people) == pytest.approx(4 / 5)
+    assert outcome_accuracy(differences, people) == pytest.approx(4 / 5)
 
 
 def of_scores(*pairs: tuple[float, float]) -> ScoreColumn:
@@ -46,10 +46,10 @@ def test_the_authors_program_gives_equal_scores_to_the_first_text() -> None:
     people = np.array([1.0, 2.0, 0.0, -1.0])
     authors = score_differences(column, "overall", authors=True)
     assert predicted_outcomes(authors, people).tolist() == [1, 1, 1, -1]
-    assert accuracy(authors, people) == 3 / 4
+    assert outcome_accuracy(authors, people) == 3 / 4
     strict = score_differences(column, "overall")
     assert predicted_outcomes(strict, people).tolist() == [0, 0, 1, -1]
-    assert accuracy(strict, people) == 1 / 4
+    assert outcome_accuracy(strict, people) == 1 / 4
 
 
 @pytest.mark.parametrize("integers", [True, False])
@@ -62,7 +62,7 @@ def test_accuracy_is_the_authors_programs(integers: bool) -> None:
         threshold = sorted(abs(apart))[int(sum(people == 0))]
         wins = [1 if d >= threshold else -1 if d <= -threshold else 0 for d in apart]
         ours = score_differences(of_scores(*map(tuple, scores)), "overall", authors=True)
-        assert accuracy(ours, people) == pytest.approx(np.mean(wins == np.sign(people)))
+        assert outcome_accuracy(ours, people) == pytest.approx(np.mean(wins == np.sign(people)))
 
 
 @pytest.mark.parametrize("variant", get_args(statistics.TauVariant))
@@ -93,7 +93,7 @@ def test_elo_by_hand() -> None:
     outcome = np.array([1.0, 0.0])
     # The first battle moves 4 * (1 - 1/2); in the second 998 meets 1002 and they tie.
     expected = 1 / (1 + 10 ** ((1002 - 998) / 400))
-    found = elo_ratings(first, second, outcome, np.array([[0, 1], [0, NONE]]), 2)
+    found = elo_ratings(first, second, outcome, np.array([[0, 1], [0, NO_BATTLE]]), 2)
     gain = 4 * (0.5 - expected)
     assert found[0] == pytest.approx([1002 - gain, 998 + gain])
     assert found[1] == pytest.approx([1002, 998])

@@ -12,7 +12,7 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from posh_reward.errors import InputError
 from posh_reward.study.agreement.agreement_report import AgreementSettings
-from posh_reward.study.agreement.judgment_files import flickr8k, thumb
+from posh_reward.study.agreement.judgment_files import read_flickr8k, read_thumb
 from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
 from posh_reward.study.agreement.ratings import RatingColumns, ratings_report, read_ratings
 from tests.cli.running import write_rows
@@ -118,16 +118,16 @@ def test_flickr8k(tmp_path: Path) -> None:
     ]
     image = {"image_path": "images/a.jpg", "ground_truth": ["A dog .", "Dogs  run ."],
              "human_judgement": judgments}  # fmt: skip
-    rows = flickr8k(written(tmp_path / "flickr8k.json", {"a": image}))
+    rows = read_flickr8k(written(tmp_path / "flickr8k.json", {"a": image}))
     ratings = read_ratings(rows, RatingColumns(ratings={"overall": "rating"}), "flickr8k")
     assert [text.generation for text in ratings.texts] == ["A cat .", "A dog ."]
     assert ratings.texts[0].references == ("A dog .", "Dogs run .")
     assert ratings.texts[0].image == "images/a.jpg"
     assert ratings.people["overall"][0] == 1
     with pytest.raises(InputError, match="is not an object of images"):
-        flickr8k(written(tmp_path / "list.json", [image]))
+        read_flickr8k(written(tmp_path / "list.json", [image]))
     with pytest.raises(InputError, match="'a' has no list 'human_judgement'"):
-        flickr8k(written(tmp_path / "bare.json", {"a": {}}))
+        read_flickr8k(written(tmp_path / "bare.json", {"a": {}}))
 
 
 @pytest.mark.parametrize("by_segment", [True, False])
@@ -143,12 +143,12 @@ def test_thumb(tmp_path: Path, by_segment: bool) -> None:
     refs = refs[::-1] if by_segment else [{"refs": each["refs"]} for each in refs]
     file = write_rows(tmp_path / "mscoco_THumB-1.0.jsonl", rows)
     others = write_rows(tmp_path / "mscoco_references.jsonl", refs)
-    found = thumb(file, others)
+    found = read_thumb(file, others)
     columns = RatingColumns(ratings={axis: axis for axis in AXES})
     ratings = read_ratings(found, columns, "thumb")
     assert [text.references for text in ratings.texts] == [("A man.", "A ride."), ("x",)]
     assert [ratings.people[axis].tolist() for axis in AXES] == [[4, 5], [3, 4], [3.5, 4.2]]
     with pytest.raises(InputError, match="--reference-file"):
-        thumb(file)
+        read_thumb(file)
     with pytest.raises(InputError, match=r"no references of segment '974'|1 rows without seg_id"):
-        thumb(file, write_rows(tmp_path / "few.jsonl", [refs[0]]))
+        read_thumb(file, write_rows(tmp_path / "few.jsonl", [refs[0]]))

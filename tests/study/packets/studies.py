@@ -5,8 +5,14 @@ from typing import Any
 
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, StudyItems, make_packet
-from posh_reward.study.packets.rater_answers import with_checksum
-from posh_reward.study.packets.study_records import PacketKey, RaterTask, StudyItem
+from posh_reward.study.packets.rater_answers import AnswerSheet, sign_answers
+from posh_reward.study.packets.study_records import (
+    Marking,
+    PacketKey,
+    Preference,
+    RaterTask,
+    StudyItem,
+)
 
 MODELS = ("sft", "posh-tuned")
 EVIL = (
@@ -51,7 +57,19 @@ def content(
 
 
 def saved(key: PacketKey, name: str, answers: list[dict[str, Any]] | None = None) -> bytes:
-    return with_checksum(content(key, name, answers), key.raters[name].token)
+    return sign_answers(content(key, name, answers), key.raters[name].token)
+
+
+def preferences(sheet: AnswerSheet) -> list[Preference]:
+    found = [answer for answer in sheet.answers if isinstance(answer, Preference)]
+    assert len(found) == len(sheet.answers)
+    return found
+
+
+def markings(sheet: AnswerSheet) -> list[Marking]:
+    found = [answer for answer in sheet.answers if isinstance(answer, Marking)]
+    assert len(found) == len(sheet.answers)
+    return found
 
 
 def exported(

@@ -18,9 +18,9 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import sheets_in
+from posh_reward.study.packets.rater_answers import read_sheets
 from posh_reward.training.doctor.node_checks import free_port
-from tests.study.packets.studies import EVIL, items, packet
+from tests.study.packets.studies import EVIL, items, markings, packet, preferences
 
 pytestmark = pytest.mark.label_studio
 TOKEN = "0123456789abcdef" * 2 + "01234567"
@@ -98,7 +98,7 @@ def test_preferences_come_back(studio: Studio) -> None:
     controls = studio.call(f"/api/projects/{number}")["parsed_label_config"]
     assert set(controls) == {"mistakes", "omissions", "overall"}
     with pytest.raises(InputError, match="it has no answers"):  # an empty list
-        sheets_in(export(studio, number), made.key)
+        read_sheets(export(studio, number), made.key)
     wanted = {"mistakes": 2, "omissions": 0, "overall": -1}
     result = [
         {"from_name": axis, "to_name": "first", "type": "choices",
@@ -107,11 +107,11 @@ def test_preferences_come_back(studio: Studio) -> None:
     ]  # fmt: skip
     for task, unfinished in zip(ids, (1, 0), strict=True):
         studio.call(f"/api/tasks/{task}/annotations/", {"result": result, "lead_time": 42.5})
-        [sheet] = sheets_in(export(studio, number), made.key)
+        [sheet] = read_sheets(export(studio, number), made.key)
         assert len(sheet.unfinished) == unfinished
-    [sheet] = sheets_in(export(studio, number), made.key)
+    [sheet] = read_sheets(export(studio, number), made.key)
     assert (sheet.rater, sheet.unfinished) == ("rater-01", ())
-    assert [answer.preferences for answer in sheet.answers] == [wanted, wanted]
+    assert [answer.by_axis for answer in preferences(sheet)] == [wanted, wanted]
     assert sheet.answers[0].seconds == 42.5
 
 
@@ -130,13 +130,12 @@ def test_marks_come_back_from_texts_of_any_kind(studio: Studio) -> None:
              "value": {"choices": ["nothing"]}},
         ]  # fmt: skip
         studio.call(f"/api/tasks/{task}/annotations/", {"result": result})
-    [sheet] = sheets_in(export(studio, number), made.key)
+    [sheet] = read_sheets(export(studio, number), made.key)
     assert sheet.unfinished == ()
-    for answer in sheet.answers:
+    for answer in markings(sheet):
         text = texts[answer.models[0]]
-        assert answer.granular
-        assert [text[a:b] for a, b in answer.marks("mistakes")] == ["dog"]
-        assert answer.marks("omissions") == ()
+        assert [text[a:b] for a, b in answer.mistakes] == ["dog"]
+        assert answer.omissions == ()
 
 
 def test_what_the_server_lets_pass_is_refused(studio: Studio) -> None:
@@ -147,4 +146,4 @@ def test_what_the_server_lets_pass_is_refused(studio: Studio) -> None:
                "value": {"choices": ["99"]}}]  # fmt: skip
     studio.call(f"/api/tasks/{ids[0]}/annotations/", {"result": result})
     with pytest.raises(ValueError, match="the choice"):
-        sheets_in(export(studio, number), made.key)
+        read_sheets(export(studio, number), made.key)

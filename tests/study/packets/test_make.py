@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from posh_reward.errors import InputError
 from posh_reward.study.packets import make
-from posh_reward.study.packets.draw import Design, draw, identical_pairs
+from posh_reward.study.packets.draw import Design, draw_tasks, find_identical_pairs
 from posh_reward.study.packets.study_records import StudyItem
 from posh_reward.tables.engine import Columns
 from tests.page_checks import unfilled
@@ -36,7 +36,7 @@ def row(name: object, model: str | None, **more: Any) -> dict[str, Any]:
 
 def test_rows_are_grouped_by_id() -> None:
     rows = [row(1, "a"), row(2, "a"), row("1", "b"), row(3, "b")]
-    found = make.items_of(rows, COLUMNS)
+    found = make.read_study_items(rows, COLUMNS)
     assert found.models == ("a", "b")
     assert [item.id for item in found.items] == ["1"]
     assert found.items[0].texts == {"a": "A a dog.", "b": "A b dog."}
@@ -59,7 +59,7 @@ def test_rows_are_grouped_by_id() -> None:
 )
 def test_rows_that_cannot_be_compared_are_named(last: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        make.items_of([row("1", "a"), last], COLUMNS)
+        make.read_study_items([row("1", "a"), last], COLUMNS)
 
 
 FOUR = ("llava", "molmo", "claude", "gpt4o")
@@ -72,7 +72,7 @@ FOUR = ("llava", "molmo", "claude", "gpt4o")
 def test_every_draw_is_fair(count: int, raters: int, models: int, seed: int, share: float) -> None:
     found = items(count, FOUR[:models]).items
     design = Design(seed, coarse=raters, granular=raters, repeated=share, times=3)
-    drawn = draw(found, design)
+    drawn = draw_tasks(found, design)
     for form, per_item in (("coarse", models * (models - 1) // 2), ("granular", models)):
         group = {name: rater for name, rater in drawn.items() if rater.form == form}
         asked = Counter((t.item, frozenset(t.models)) for r in group.values() for t in r.tasks)
@@ -91,7 +91,7 @@ def test_no_side_or_place_goes_with_an_item_or_a_model() -> None:
     left: Counter[str] = Counter()
     places: dict[str, list[int]] = defaultdict(list)
     for seed in range(600):
-        drawn = draw(items(4).items, Design(seed, coarse=1, repeated=0, times=1))
+        drawn = draw_tasks(items(4).items, Design(seed, coarse=1, repeated=0, times=1))
         for place, task in enumerate(drawn["rater-01"].tasks):
             left[task.item] += task.models[0] == "sft"
             places[task.item].append(place)
@@ -101,24 +101,24 @@ def test_no_side_or_place_goes_with_an_item_or_a_model() -> None:
 
 def test_four_models_three_raters() -> None:
     """The tightest case: six pairs of an item, of which a rater can be shown only two."""
-    drawn = draw(items(25, FOUR).items, Design(1, coarse=3, repeated=0))
+    drawn = draw_tasks(items(25, FOUR).items, Design(1, coarse=3, repeated=0))
     pairs = Counter(frozenset(t.models) for r in drawn.values() for t in r.tasks)
     assert pairs == {frozenset(pair): 25 for pair in combinations(FOUR, 2)}
     with pytest.raises(InputError, match="2 raters are too few"):
-        draw(items(3, FOUR).items, Design(1, coarse=2, repeated=0))
+        draw_tasks(items(3, FOUR).items, Design(1, coarse=2, repeated=0))
 
 
 def test_equal_texts_are_not_asked_and_not_seen_twice() -> None:
     same = StudyItem("x", "A dog.", {"a": "A cat.", "b": "A cat.", "c": "A cow."})
-    drawn = draw([same], Design(0, coarse=2, repeated=0))
+    drawn = draw_tasks([same], Design(0, coarse=2, repeated=0))
     asked = [task.models for rater in drawn.values() for task in rater.tasks]
     assert sorted(map(sorted, asked)) == [["a", "c"], ["b", "c"]]
     assert [len(rater.tasks) for rater in drawn.values()] == [1, 1]
-    assert [task.models for task in identical_pairs([same])] == [("a", "b")]
+    assert [task.models for task in find_identical_pairs([same])] == [("a", "b")]
     with pytest.raises(InputError, match="2 tasks for 3 raters"):
-        draw([same], Design(0, coarse=3, repeated=0))
+        draw_tasks([same], Design(0, coarse=3, repeated=0))
     with pytest.raises(InputError, match="nothing to ask"):
-        draw([StudyItem("x", "A dog.", {"a": "A cat.", "b": "A cat."})], Design(0))
+        draw_tasks([StudyItem("x", "A dog.", {"a": "A cat.", "b": "A cat."})], Design(0))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_the_seal_holds_for_this_key_only(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert "rater-01.html" in manifest["files"]
     for name, hashed in manifest["files"].items():
-        assert make.digest((tmp_path / "out" / name).read_bytes()) == hashed
+        assert make.sha256_hex((tmp_path / "out" / name).read_bytes()) == hashed
     changed = json.loads(key.read_text())
     changed["models"].reverse()
     key.write_text(json.dumps(changed))
@@ -283,4 +283,4 @@ def test_a_pipe_and_a_number_without_end_are_not_images(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     for image in ("pipe.jpg", "9" * 5000):
         with pytest.raises(InputError, match="cannot be found or read"):
-            make.Album([tmp_path]).uri(replace(items(1).items[0], image=image))
+            make.Album([tmp_path]).load_uri(replace(items(1).items[0], image=image))

@@ -15,17 +15,31 @@ from hypothesis import strategies as st
 from posh_reward.errors import InputError
 from posh_reward.study.packets.draw import Design
 from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.rater_answers import collect, count_reading, sheets_in, with_checksum
+from posh_reward.study.packets.rater_answers import (
+    collect_answers,
+    count_reading,
+    read_sheets,
+    sign_answers,
+)
 from posh_reward.study.packets.study_records import (
-    AXES,
     LANGUAGES,
-    SIDES,
+    MARKED_SIDES,
+    PREFERENCE_AXES,
     PacketKey,
     read_texts,
     shipped_texts,
     texts_source,
 )
-from tests.study.packets.studies import coarse, content, exported, items, packet, saved
+from tests.study.packets.studies import (
+    coarse,
+    content,
+    exported,
+    items,
+    markings,
+    packet,
+    preferences,
+    saved,
+)
 
 PACKET = packet(granular=1)
 KEY = PACKET.key
@@ -40,19 +54,42 @@ def marking(task_id: str, mistakes: Any = ((0, 1),), omissions: Any = ()) -> Row
 
 
 def test_a_finished_file_is_read() -> None:
-    [sheet] = sheets_in(saved(KEY, FIRST), KEY)
+    [sheet] = read_sheets(saved(KEY, FIRST), KEY)
     assert (sheet.rater, sheet.unfinished) == (FIRST, ())
-    for answer, task in zip(sheet.answers, KEY.raters[FIRST].tasks, strict=True):
+    for answer, task in zip(preferences(sheet), KEY.raters[FIRST].tasks, strict=True):
         assert (answer.task, answer.models) == (task.id, task.models)
-        assert answer.preferences["overall"] == (1 if task.models[0] == "posh-tuned" else -1)
+        assert answer.overall == (1 if task.models[0] == "posh-tuned" else -1)
         assert answer.seconds == 60
+
+
+def test_a_file_of_marks_is_read() -> None:
+    [sheet] = read_sheets(marked(mistakes=[[8, 11], [0, 1], [8, 11]]), KEY)
+    first, *others = markings(sheet)
+    task = KEY.raters[MARKER].tasks[0]
+    assert (first.rater, first.item, first.models) == (MARKER, task.item, task.models)
+    assert first.by_side == {"mistakes": ((0, 1), (8, 11)), "omissions": ()}
+    assert {answer.mistakes for answer in others} == {((0, 1),)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "open_parts"),
+    [
+        ({"mistakes": 2}, "Mistakes"),  # a choice marks nothing
+        ({"mistakes": None, "omissions": None}, "Mistakes, Missing details"),
+        ({"overall": 7, "models": ["x"], "rater": "x", "later": 1}, None),  # not of this form
+    ],
+)
+def test_an_answer_of_the_other_form_is_open(changes: Row, open_parts: str | None) -> None:
+    [sheet] = read_sheets(marked(**changes), KEY)
+    assert sheet.unfinished == (() if open_parts is None else (f"task 1 ({open_parts})",))
+    assert {answer.rater for answer in markings(sheet)} == {MARKER}
 
 
 def edited(change: Callable[[Row], object]) -> bytes:
     """A file that was changed before the page made its check: what a bug could write."""
     made = content(KEY, FIRST)
     change(made)
-    return with_checksum(made, KEY.raters[FIRST].token)
+    return sign_answers(made, KEY.raters[FIRST].token)
 
 
 def answer(place: int, **changes: Any) -> Callable[[Row], object]:
@@ -94,6 +131,7 @@ REFUSED = {
     "negative time": (edited(answer(0, seconds=-1)), "its time is -1"),
     "marks outside": (marked(mistakes=[[0, 999]]), "task 1: the mark 0-999 is not in a text"),
     "marks reversed": (marked(omissions=[[5, 2]]), "task 1: the mark 5-2 is not in a text"),
+    "marks for a choice": (edited(answer(0, mistakes=[])), "task 1: the choice"),
     "marks of texts": (marked(mistakes=[["a", "b"]]), "not a file of answers"),
 }
 
@@ -102,9 +140,11 @@ REFUSED = {
 def test_a_file_that_does_not_count_says_why(name: str) -> None:
     data, why = REFUSED[name]
     with pytest.raises(InputError, match=why):
-        sheets_in(data, KEY)
+        read_sheets(data, KEY)
 
 
+DIGESTS = ["0d101e33", "676070c5"]  # of one rater's answers, and of two raters'
+MARKS_DIGEST = "ea965622"
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
@@ -117,7 +157,7 @@ JSON = st.recursive(
 @given(JSON)
 def test_no_json_breaks_the_reader(value: Any) -> None:
     with pytest.raises(InputError):
-        sheets_in(json.dumps(value).encode(), KEY)
+        read_sheets(json.dumps(value).encode(), KEY)
 
 
 # ---- many files
@@ -138,7 +178,7 @@ def half(key: PacketKey = KEY, name: str = FIRST) -> list[Row]:
 
 def test_the_rest_is_kept_and_what_is_missing_is_named(tmp_path: Path) -> None:
     files = write(tmp_path, good=saved(KEY, FIRST), torn=TORN, half=saved(KEY, SECOND, half()[:0]))
-    found = collect([*files, tmp_path / "gone"], KEY)
+    found = collect_answers([*files, tmp_path / "gone"], KEY)
     assert [sheet.rater for sheet in found.sheets] == [FIRST]
     assert found.missing == (SECOND, MARKER)
     reasons = {Path(each.partition(": ")[0]).name: each for each in found.refusals}
@@ -153,11 +193,11 @@ def test_of_a_rater_who_saves_twice_the_newer_file_counts(tmp_path: Path) -> Non
     second["saved"] = "2026-11-22T11:00:00.000Z"
     second["answers"][0]["overall"] = -first["answers"][0]["overall"]
     token = KEY.raters[FIRST].token
-    files = write(tmp_path, a=with_checksum(second, token), b=with_checksum(first, token))
-    collection = collect(files, KEY)
+    files = write(tmp_path, a=sign_answers(second, token), b=sign_answers(first, token))
+    collection = collect_answers(files, KEY)
     assert collection.refusals == ()
     [sheet] = collection.sheets
-    assert sheet.answers[0].preferences["overall"] == second["answers"][0]["overall"]
+    assert preferences(sheet)[0].overall == second["answers"][0]["overall"]
     [note] = collection.superseded
     assert "b: superseded by" in note
     assert "2026-11-22T11:00" in note
@@ -167,26 +207,32 @@ def test_an_unfinished_file_is_refused_unless_the_rater_sent_a_newer_one(tmp_pat
     early, late = content(KEY, FIRST, half()), content(KEY, FIRST)
     late["saved"] = "2026-11-22T11:00:00.000Z"
     token = KEY.raters[FIRST].token
-    files = write(tmp_path, a=with_checksum(early, token), b=with_checksum(late, token))
-    found = collect(files, KEY)
+    files = write(tmp_path, a=sign_answers(early, token), b=sign_answers(late, token))
+    found = collect_answers(files, KEY)
     assert (len(found.answers), found.refusals) == (3, ())
     assert "a: superseded by" in found.superseded[0]
     early["saved"] = "2026-11-22T12:00:00.000Z"
-    files = write(tmp_path, a=with_checksum(early, token))
-    found = collect(files, KEY)
+    files = write(tmp_path, a=sign_answers(early, token))
+    found = collect_answers(files, KEY)
     assert (len(found.answers), found.superseded) == (3, ())
     assert "a: rater-01 has not finished" in found.refusals[0]
 
 
 def test_a_reading_of_new_answers_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "study.readings.jsonl"
-    whole = collect(write(tmp_path, a=saved(KEY, FIRST), b=saved(KEY, SECOND)), KEY)
+    whole = collect_answers(write(tmp_path, a=saved(KEY, FIRST), b=saved(KEY, SECOND)), KEY)
     half_way = replace(whole, sheets=whole.sheets[:1])
     assert count_reading(path, half_way.answers) == 1
     assert count_reading(path, half_way.answers) == 1
     assert count_reading(path, whole.answers) == 2
     assert count_reading(path, half_way.answers) == 2
     assert len(path.read_text().splitlines()) == 2
+    # A digest that changes would count the answers of studies under way twice.
+    digests = [json.loads(line)["digest"][:8] for line in path.read_text().splitlines()]
+    assert digests == DIGESTS
+    marks = read_sheets(marked(), KEY)[0].answers
+    assert count_reading(tmp_path / "marks.jsonl", marks) == 1
+    assert MARKS_DIGEST in (tmp_path / "marks.jsonl").read_text()
     path.write_text('{"share": 7}\n')
     with pytest.raises(InputError, match=r"line 1: not a reading"):
         count_reading(path, whole.answers)
@@ -195,7 +241,7 @@ def test_a_reading_of_new_answers_counts_once(tmp_path: Path) -> None:
 def test_files_that_differ_are_for_people_to_decide(tmp_path: Path) -> None:
     other = [coarse(KEY, task, later=-2) for task in KEY.raters[FIRST].tasks]
     files = write(tmp_path, a=saved(KEY, FIRST), b=saved(KEY, FIRST, other), c=saved(KEY, SECOND))
-    found = collect(files, KEY)
+    found = collect_answers(files, KEY)
     assert [sheet.rater for sheet in found.sheets] == [SECOND]
     assert all("rater-01 has files that differ" in each for each in found.refusals)
 
@@ -223,17 +269,17 @@ DENIED = {"from_name": "no_omissions", "type": "choices", "value": {"choices": [
 
 
 def test_an_export_is_read() -> None:
-    [sheet] = sheets_in(exported(KEY, tasks(PACKET, FIRST), CHOSEN), KEY)
+    [sheet] = read_sheets(exported(KEY, tasks(PACKET, FIRST), CHOSEN), KEY)
     assert (sheet.rater, len(sheet.answers), sheet.unfinished) == (FIRST, 3, ())
-    assert sheet.answers[0].preferences == {"mistakes": 2, "omissions": 0, "overall": -1}
+    assert preferences(sheet)[0].by_axis == {"mistakes": 2, "omissions": 0, "overall": -1}
     assert sheet.answers[0].seconds == 30.5
 
 
 def test_spans_of_an_export_are_read() -> None:
     result = [span(8, 11), span(0, 1), DENIED]
-    [sheet] = sheets_in(exported(KEY, tasks(PACKET, MARKER), result), KEY)
-    assert (sheet.answers[0].mistakes, sheet.answers[0].omissions) == (((0, 1), (8, 11)), ())
-    [sheet] = sheets_in(exported(KEY, tasks(PACKET, MARKER), [span(0, 1)]), KEY)
+    [sheet] = read_sheets(exported(KEY, tasks(PACKET, MARKER), result), KEY)
+    assert markings(sheet)[0].by_side == {"mistakes": ((0, 1), (8, 11)), "omissions": ()}
+    [sheet] = read_sheets(exported(KEY, tasks(PACKET, MARKER), [span(0, 1)]), KEY)
     assert sheet.unfinished[0] == "task 1 (Missing details)"
 
 
@@ -258,13 +304,13 @@ def test_an_export_that_does_not_count_says_why(
     shown: Callable[[list[Row]], list[Row]], result: list[Row], why: str
 ) -> None:
     with pytest.raises(InputError, match=why):
-        sheets_in(exported(KEY, shown(tasks(PACKET, FIRST)), result), KEY)
+        read_sheets(exported(KEY, shown(tasks(PACKET, FIRST)), result), KEY)
 
 
 def test_one_person_must_not_answer_for_two_raters() -> None:
     both = tasks(PACKET, FIRST) + tasks(PACKET, SECOND)
     with pytest.raises(InputError, match="one person answered tasks of rater-01 and of rater-02"):
-        sheets_in(exported(KEY, both, CHOSEN), KEY)
+        read_sheets(exported(KEY, both, CHOSEN), KEY)
 
 
 def leaves(content: Any, where: str = "") -> dict[str, str]:
@@ -287,8 +333,8 @@ def test_every_language_has_every_text_with_its_words_in_braces(language: str) -
         assert same <= {".contact", ".page.image_button"}
     texts = shipped_texts(language)
     assert texts.page["go_on"] in texts.page["loaded"]  # the button's name once a file is loaded
-    assert tuple(texts.questions) == AXES
-    assert tuple(texts.marking) == SIDES
+    assert tuple(texts.questions) == PREFERENCE_AXES
+    assert tuple(texts.marking) == MARKED_SIDES
 
 
 def test_an_edited_file_changes_what_it_names_and_nothing_else() -> None:
@@ -331,7 +377,7 @@ def test_a_study_in_another_language_reads_its_answers() -> None:
     assert "N° 1 bien meilleure" in made.files["label-studio/coarse.xml"].decode()
     assert "Regardez" not in made.files["READ-ME-FIRST.txt"].decode()  # there are no images
     one = coarse(made.key, made.key.raters["rater-01"].tasks[0])
-    [sheet] = sheets_in(saved(made.key, "rater-01", [{**one, "overall": None}]), made.key)
+    [sheet] = read_sheets(saved(made.key, "rater-01", [{**one, "overall": None}]), made.key)
     assert sheet.unfinished[0] == "task 1 (Qualité d'ensemble)"
 
 

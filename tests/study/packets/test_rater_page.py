@@ -9,9 +9,18 @@ from typing import Any
 import pytest
 
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import AnswerSheet, checksum, sheets_in
+from posh_reward.study.packets.rater_answers import AnswerSheet, compute_checksum, read_sheets
 from tests.chromium import Browser, axe, violations
-from tests.study.packets.studies import EVIL, coarse, content, items, packet, saved
+from tests.study.packets.studies import (
+    EVIL,
+    coarse,
+    content,
+    items,
+    markings,
+    packet,
+    preferences,
+    saved,
+)
 
 COARSE, GRANULAR = packet(4), packet(3, coarse=0, granular=1)
 FORMS = [COARSE, GRANULAR]
@@ -42,7 +51,7 @@ def downloaded(made: Packet, folder: Path, name: str = "rater-01") -> AnswerShee
         if path.exists() and path.stat().st_size:
             break
         time.sleep(0.05)
-    [sheet] = sheets_in(path.read_bytes(), made.key)
+    [sheet] = read_sheets(path.read_bytes(), made.key)
     return sheet
 
 
@@ -76,19 +85,19 @@ def test_a_packet_is_rated_by_mouse(browser: Browser, tmp_path: Path) -> None:
     browser.point("#begin", click=True)
     wanted = [{"mistakes": 2, "omissions": -1, "overall": 0},
               {"mistakes": -2, "omissions": 1, "overall": 1}]  # fmt: skip
-    for place, preferences in enumerate(wanted):
+    for place, choices in enumerate(wanted):
         task = COARSE.key.raters["rater-01"].tasks[place]
         shown = browser.run("[...document.querySelectorAll('p.text')].map((it) => it.textContent)")
         item = COARSE.key.items[task.item]
         assert shown == [item.reference, *(item.texts[model] for model in task.models)]
-        for axis, value in preferences.items():
+        for axis, value in choices.items():
             choose(browser, axis, value)
         browser.point("#next", click=True)
     left = browser.run("document.getElementById('left').textContent")
     assert left == "All tasks are finished. Thank you!"
     browser.point("#save", click=True)
     sheet = downloaded(COARSE, tmp_path)
-    assert [answer.preferences for answer in sheet.answers] == wanted
+    assert [answer.by_axis for answer in preferences(sheet)] == wanted
     assert sheet.unfinished == ()
     assert browser.complaints() == []
 
@@ -111,7 +120,7 @@ def test_a_packet_is_rated_by_keyboard_alone(browser: Browser, tmp_path: Path) -
     browser.press("Enter", 13, "\r")
     sheet = downloaded(COARSE, tmp_path)
     chosen = {"mistakes": 1, "omissions": 2, "overall": -2}
-    assert [answer.preferences for answer in sheet.answers] == [chosen, chosen]
+    assert [answer.by_axis for answer in preferences(sheet)] == [chosen, chosen]
 
 
 @pytest.mark.parametrize("forgets", [False, True])  # as Chromium did soon after its start
@@ -170,9 +179,10 @@ def test_a_saved_file_is_loaded_on_another_computer(browser: Browser, tmp_path: 
     assert "2 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
     browser.point("#begin", click=True)
     browser.point("#save", click=True)
-    [before] = sheets_in(good.read_bytes(), COARSE.key)
+    [before] = read_sheets(good.read_bytes(), COARSE.key)
     after = downloaded(COARSE, tmp_path)
-    assert [a.preferences for a in after.answers] == [a.preferences for a in before.answers]
+    first, second = ([a.by_axis for a in preferences(each)] for each in (before, after))
+    assert first == second
 
 
 def test_an_older_file_does_not_replace_newer_answers(browser: Browser, tmp_path: Path) -> None:
@@ -259,14 +269,13 @@ def test_words_are_marked_by_mouse(browser: Browser, tmp_path: Path) -> None:
     browser.point(".card:last-child input[type=checkbox]", click=True)
     browser.point("#finish", click=True)
     browser.point("#save", click=True)
-    [answer] = downloaded(GRANULAR, tmp_path).answers
+    [answer] = markings(downloaded(GRANULAR, tmp_path))
     task = GRANULAR.key.raters["rater-01"].tasks[0]
     text = GRANULAR.key.items[task.item].texts[task.models[0]]
-    assert answer.granular
-    assert [text[a:b] for a, b in answer.marks("mistakes")] == [
+    assert [text[a:b] for a, b in answer.mistakes] == [
         " ".join(text.split()[1:3]), "spots sits",
     ]  # fmt: skip
-    assert answer.marks("omissions") == ()
+    assert answer.omissions == ()
     assert browser.complaints() == []
 
 
@@ -295,10 +304,9 @@ def test_a_packet_is_marked_by_keyboard_alone(browser: Browser, tmp_path: Path) 
     browser.press("Enter", 13, "\r")
     sheet = downloaded(GRANULAR, tmp_path)
     assert len(sheet.answers) == len(tasks)
-    for answer in sheet.answers:
+    for answer in markings(sheet):
         text = GRANULAR.key.items[answer.item].texts[answer.models[0]]
-        assert answer.granular
-        assert [text[a:b] for a, b in answer.marks("mistakes")] == [" ".join(text.split()[1:3])]
+        assert [text[a:b] for a, b in answer.mistakes] == [" ".join(text.split()[1:3])]
 
 
 def test_offsets_count_characters_as_python_does(browser: Browser, tmp_path: Path) -> None:
@@ -316,9 +324,8 @@ def test_offsets_count_characters_as_python_does(browser: Browser, tmp_path: Pat
     browser.point(".card:last-child input[type=checkbox]", click=True)
     browser.point("#finish", click=True)
     browser.point("#save", click=True)
-    [answer] = downloaded(made, tmp_path).answers
-    assert answer.granular
-    assert [text[a:b] for a, b in answer.marks("mistakes")] == ["dog"]
+    [answer] = markings(downloaded(made, tmp_path))
+    assert [text[a:b] for a, b in answer.mistakes] == ["dog"]
 
 
 # ---- both
@@ -381,4 +388,4 @@ def test_the_check_of_the_page_is_the_check_of_the_reader(browser: Browser, tmp_
     made["answers"][0]["seconds"] = 12.3
     text = json.dumps(made)
     check = browser.run(f"sha256(packet.token + JSON.stringify({text}))")
-    assert check == checksum(made, COARSE.key.raters["rater-01"].token)
+    assert check == compute_checksum(made, COARSE.key.raters["rater-01"].token)

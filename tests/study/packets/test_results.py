@@ -10,9 +10,9 @@ import pytest
 from posh_reward.study.agreement.rater_agreement import count_ratings
 from posh_reward.study.packets import results
 from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import AnswerCollection, collect, sheets_in
-from posh_reward.study.packets.results_page import results_page, summary, verdict
-from posh_reward.study.packets.study_records import AXES, PacketKey, StudyItem
+from posh_reward.study.packets.rater_answers import AnswerCollection, collect_answers, read_sheets
+from posh_reward.study.packets.results_page import results_page, summary_text, verdict_text
+from posh_reward.study.packets.study_records import PREFERENCE_AXES, PacketKey, StudyItem
 from posh_reward.tables.statistics import Interval
 from tests.page_checks import unfilled
 from tests.study.packets.studies import EVIL, coarse, items, packet, saved
@@ -25,8 +25,8 @@ def study(
     for name, given in answers.items():
         rater = name.replace("_", "-")
         (folder / name).write_bytes(saved(made.key, rater, given))
-    collected = collect(folder.iterdir(), made.key)
-    return collected, results.results(collected, made.key)
+    collected = collect_answers(folder.iterdir(), made.key)
+    return collected, results.compute_results(collected, made.key)
 
 
 def towards(
@@ -90,8 +90,8 @@ def test_each_answer_to_a_question_is_a_row() -> None:
     ]
     compared = [coarse(made.key, task, 2) for task in tasks]
     files = saved(made.key, "rater-01", compared), saved(made.key, "rater-02", marks)
-    answers = [answer for file in files for answer in sheets_in(file, made.key)[0].answers]
-    rows = list(results.answer_rows(answers, made.key))
+    answers = [answer for file in files for answer in read_sheets(file, made.key)[0].answers]
+    rows = list(results.list_answer_rows(answers, made.key))
     assert len(rows) == 2 * 3 + 4 * 2
     assert [row["order"] for row in rows[:6]] == [1, 1, 1, 2, 2, 2]
     assert {row["preference"] for row in rows[:6]} == {2}
@@ -165,7 +165,7 @@ def test_a_rater_can_be_left_out(tmp_path: Path) -> None:
     collected, both = study(tmp_path, made, rater_01=towards(made.key, "rater-01", up),
                             rater_02=towards(made.key, "rater-02", down))  # fmt: skip
     assert both.comparisons[0].axes[0].mean.mean == 0.5
-    one = results.results(collected, made.key, ["rater-02"])
+    one = results.compute_results(collected, made.key, ["rater-02"])
     assert one.comparisons[0].axes[0].mean.mean == 2
     assert one.left_out == ("rater-02",)
 
@@ -197,16 +197,18 @@ def test_a_verdict_says_for_whom_it_holds(shown: results.StudyResults) -> None:
     axis = comparison.axes[0]
     wide, narrow = Interval(-1.0, -2.0, 0.1, 6), Interval(-1.0, -1.5, -0.5, 6)
     open_ = replace(axis, mean=wide, these_raters=wide)
-    assert verdict(open_, comparison).startswith("fewer mistakes: not settled between b and a")
+    assert verdict_text(open_, comparison).startswith("fewer mistakes: not settled between b and a")
     these = replace(open_, these_raters=narrow, settled_here=True)
     uncorrected = replace(these, settled_here=False)
-    assert verdict(uncorrected, comparison).startswith("fewer mistakes: not settled between b and")
-    assert verdict(these, comparison).startswith(
+    assert verdict_text(uncorrected, comparison).startswith(
+        "fewer mistakes: not settled between b and"
+    )
+    assert verdict_text(these, comparison).startswith(
         "fewer mistakes: a in the eyes of these 3 raters, -1.00 [-1.50, -0.50]; not settled for"
     )
     general = replace(these, mean=narrow, settled=True)
-    assert verdict(general, comparison) == "fewer mistakes: a (3 raters), -1.00 [-1.50, -0.50]"
-    assert "one rater" in verdict(these, replace(comparison, raters=1))
+    assert verdict_text(general, comparison) == "fewer mistakes: a (3 raters), -1.00 [-1.50, -0.50]"
+    assert "one rater" in verdict_text(these, replace(comparison, raters=1))
 
 
 def test_one_rater_settles_nothing_for_others_and_ties_are_no_items(tmp_path: Path) -> None:
@@ -231,9 +233,11 @@ def test_names_can_neither_steer_the_terminal_nor_forge_its_lines() -> None:
     forged = "\x1b[31mb\nposh-reward: all is well"
     made = packet(found=items(6, ("a", forged)))
     answers = [
-        sheet for name in made.key.raters for sheet in sheets_in(saved(made.key, name), made.key)
+        sheet for name in made.key.raters for sheet in read_sheets(saved(made.key, name), made.key)
     ]
-    shown = summary(results.results(AnswerCollection(tuple(answers), (), ()), made.key))
+    shown = summary_text(
+        results.compute_results(AnswerCollection(tuple(answers), (), ()), made.key)
+    )
     assert "\x1b" not in shown
     assert not any(line.startswith("posh-reward:") for line in shown.splitlines())
 
@@ -243,9 +247,9 @@ CONTESTANTS = ("a", "b", "c")
 
 def test_three_wins_of_four_are_odds_of_three() -> None:
     # Half a win more for each: odds 30.5 to 10.5, log of that apart, about the mean.
-    games = [(0, 1, 1.0, str(n), "r") for n in range(30)]
-    games += [(0, 1, 0.0, str(n), "r") for n in range(10)]
-    strong, weak = results._strengths(games, 2)
+    games = [results.Game(0, 1, 1.0, str(n), "r") for n in range(30)]
+    games += [results.Game(0, 1, 0.0, str(n), "r") for n in range(10)]
+    strong, weak = results._fit_strengths(games, 2)
     assert strong - weak == pytest.approx(log(30.5 / 10.5))
     assert strong + weak == pytest.approx(0)
 
@@ -256,11 +260,11 @@ def contest(folder: Path, beats: set[tuple[str, str]]) -> results.StudyResults:
     for name, rater in made.key.raters.items():
         answers = [
             {"task": task.id, "seconds": 60, "comment": "",
-             **dict.fromkeys(AXES, 1 if task.models in beats else -1)}
+             **dict.fromkeys(PREFERENCE_AXES, 1 if task.models in beats else -1)}
             for task in rater.tasks
         ]  # fmt: skip
         (folder / name).write_bytes(saved(made.key, name, answers))
-    return results.results(collect(folder.iterdir(), made.key), made.key)
+    return results.compute_results(collect_answers(folder.iterdir(), made.key), made.key)
 
 
 def test_models_are_ranked_with_intervals(tmp_path: Path) -> None:
@@ -273,7 +277,7 @@ def test_models_are_ranked_with_intervals(tmp_path: Path) -> None:
         assert best.strength.low < best.strength.mean < best.strength.high
         assert best.chance > 0.9
         assert middle.chance == pytest.approx(0.5, abs=0.01)
-    assert "ranking, overall" in summary(found)
+    assert "ranking, overall" in summary_text(found)
     html = results_page(found)
     assert html.count("<h3>better overall</h3>") == 1
     assert "This page makes 9 statements" in html
