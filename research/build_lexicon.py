@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
 
-from posh_reward.embedded.english.wordnet import lemmas
+from posh_reward.embedded.english.wordnet import find_lemmas
 
 FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 MOST_SENSES = 14
@@ -185,7 +185,7 @@ def defining_words(
 ) -> list[int]:
     """Return the lemmas of a definition's content words: ``having no leaves`` -> ``leaf``."""
     forms = [form for form in WORD.findall(gloss) if form not in STOP]
-    lemmas_ = [lemma for form in forms for lemma in lemmas(form, words, irregular)[:1]]
+    lemmas_ = [lemma for form in forms for lemma in find_lemmas(form, words, irregular)[:1]]
     return [words[lemma] for lemma in dict.fromkeys(lemmas_)][:MOST_GLOSS_WORDS]
 
 

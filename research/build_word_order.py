@@ -18,7 +18,12 @@ from itertools import pairwise
 from math import log2
 from pathlib import Path
 
-from posh_reward.embedded.english.word_order import BOUND, STEPS, UNKNOWN, tags_of
+from posh_reward.embedded.english.word_order import (
+    MAX_BITS_PER_PAIR,
+    STEPS_PER_BIT,
+    UNKNOWN_TAG,
+    tag_text,
+)
 
 PRIOR = 5
 """Pseudo-count of pairs with independent tags that is added to each first tag's pairs."""
@@ -39,20 +44,20 @@ def texts(data: Path) -> Iterable[str]:
 
 def table(some: Iterable[str]) -> tuple[list[str], array[int]]:
     """Return the tags, and for each pair how many bits likelier the first makes the second."""
-    pairs = Counter(pair for text in some for pair in pairwise(tags_of(text)))
+    pairs = Counter(pair for text in some for pair in pairwise(tag_text(text)))
     first, second = Counter[str](), Counter[str]()
     for (before, after), count in pairs.items():
         first[before] += count
         second[after] += count
-    names = sorted({*first, *second, UNKNOWN})
+    names = sorted({*first, *second, UNKNOWN_TAG})
     total = second.total() + 0.5 * len(names)
     bits = array("b")
     for before in names:
         for after in names:
             alone = (second[after] + 0.5) / total
             following = (pairs[before, after] + PRIOR * alone) / (first[before] + PRIOR)
-            bounded = max(-BOUND, min(BOUND, log2(following / alone)))
-            bits.append(round(bounded * STEPS))
+            bounded = max(-MAX_BITS_PER_PAIR, min(MAX_BITS_PER_PAIR, log2(following / alone)))
+            bits.append(round(bounded * STEPS_PER_BIT))
     return names, bits
 
 

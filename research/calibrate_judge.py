@@ -3,15 +3,15 @@
     python -m research.calibrate_judge ../shared/data [--as-shipped] [--folds] [--store parsed.db] \
         [--sample N] [--encoder all-MiniLM-L6-v2 --output weights.json]
 
-Every question about every pair becomes a row of facts (``calibration/questions.py``); L-BFGS finds
-the weights of the loss in ``calibration/objective.py``, those of attributes and relations: those of
-entities stay as they are, unless there is an encoder. Prints them as in
-``judges/embedded/weights.json``, and the figures of each set on the examples that were fitted to.
+Every question about every pair becomes a row of features (``calibration/questions.py``); L-BFGS
+finds the weights of the loss in ``calibration/objective.py``, those of attributes and relations:
+those of entities stay as they are, unless there is an encoder. Prints them as in
+``embedded/judge/weights.json``, and the figures of each set on the examples that were fitted to.
 With ``--folds``: the figures of each fifth (by image and by artwork) under weights fitted to
 the other four. With ``--as-shipped``: the figures of the shipped weights alone, without a fit. With
-``--encoder`` the facts of its vectors are fitted with the others, and the weights are written for
-``judge: {name: embedded, encoder: ..., weights: ...}``. Higher is better, but for false alarms and
-for the blind list, which should be below the sentence.
+``--encoder`` the features of its vectors are fitted with the others, and the weights are written
+for ``judge: {name: embedded, encoder: ..., weights: ...}``. Higher is better, but for false alarms
+and for the blind list, which should be below the sentence.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def out_of_fold(data: Examples, questions: Questions, kept: Weights | None) -> A
 
 
 def by_name(weights: Mapping[Kind, Floats], questions: Questions) -> Weights:
-    """Map the names of the facts to their weights, to two digits."""
+    """Map the names of the features to their weights, to two digits."""
     return {
         kind: {
             name: round(weight, 2)

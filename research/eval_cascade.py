@@ -19,7 +19,7 @@ from statistics import fmean
 from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.graph.reader import describe
 from posh_reward.posh.batch import run_together
-from posh_reward.posh.cascade import ABSENT, VERBATIM, Cascade, Wording, wording_of
+from posh_reward.posh.cascade import ABSENT_THINGS, VERBATIM, Cascade, Wording, wording_of
 from posh_reward.posh.names import PRESENT
 from posh_reward.posh.rewriter import Rewriter
 from posh_reward.types import Kind, Question, Verdict
@@ -48,7 +48,7 @@ class GradedQuestion:
         if self.wording == "same" and self.embedded >= high:
             return VERBATIM.grade
         absent = self.wording == "none" and self.kind == "entity" and self.embedded < low
-        return ABSENT.grade if absent else None
+        return ABSENT_THINGS.grade if absent else None
 
 
 class Watching(ReplayJudge):

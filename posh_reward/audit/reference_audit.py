@@ -11,9 +11,9 @@ from itertools import chain, combinations, product, starmap
 from math import sqrt
 from statistics import median
 
-from posh_reward.embedded.english.likeness import colours, conflict, number
-from posh_reward.embedded.english.meaning import dictionary_forms, is_material, senses
-from posh_reward.embedded.english.wordnet import is_english, wordnet
+from posh_reward.embedded.english.likeness import conflict, load_colours, parse_number
+from posh_reward.embedded.english.meaning import dictionary_forms, find_senses, is_material
+from posh_reward.embedded.english.wordnet import is_english, load_wordnet
 from posh_reward.graph.reader import Reader
 from posh_reward.markup import find_markup
 from posh_reward.pages.html import render
@@ -48,8 +48,8 @@ PERSON_SORT = "a person"
 SORTS_BY_FILE = {5: "an animal", 13: "food", 18: PERSON_SORT, 20: "a plant"}
 """WordNet's file of a thing's usual sense -> its sort."""
 DETAIL_KINDS: Mapping[str, Callable[[str], bool]] = {
-    "a colour": lambda word: word in colours(),
-    "a count": lambda word: number(word) is not None,
+    "a colour": lambda word: word in load_colours(),
+    "a count": lambda word: parse_number(word) is not None,
     "a place (left, back)": lambda word: word in PLACES,
     "a material": lambda word: is_material((word, "n")) or is_material((word, "a")),
     "words to read (in quotes)": lambda word: word in ('"', "\N{LEFT DOUBLE QUOTATION MARK}"),
@@ -205,7 +205,7 @@ def _find_contradictions(one: Description | Failure, other: Description | Failur
     pairs = _pair_sentences(one) if one is other else _pair_namesakes(one, other)
     found: dict[str, None] = {}  # each once, in order
     for head, ours, theirs in pairs:
-        for belongs in (colours().__contains__, _is_count):
+        for belongs in (load_colours().__contains__, _is_count):
             mine, others = sorted(filter(belongs, ours)), sorted(filter(belongs, theirs))
             # "Black and white" and "white" agree: all must exclude each other.
             if mine and others and all(starmap(_conflict, product(mine, others))):
@@ -248,7 +248,7 @@ def _list_attributes(entity: Entity, sentence: int | None = None) -> set[str]:
 
 
 def _is_count(word: str) -> bool:
-    value = number(word)  # not a year
+    value = parse_number(word)  # not a year
     return value is not None and value <= MAX_COUNT_OF_THINGS
 
 
@@ -345,11 +345,11 @@ def _list_mentions(reference: Reference) -> set[str]:
     own = {token.text.lower() for token in reference.description.tokens} - LIGHT
     mentions = {kind for kind, belongs in DETAIL_KINDS.items() if any(map(belongs, own))}
     names = set(map(_name_entity, _list_things(reference.description)))
-    for name in names - UNINFORMATIVE_WORDS - colours().keys():
-        if weights := senses((name, "n")):
+    for name in names - UNINFORMATIVE_WORDS - load_colours().keys():
+        if weights := find_senses((name, "n")):
             mentions.add(name)
             usual = max(weights, key=weights.__getitem__)
-            if sort := SORTS_BY_FILE.get(wordnet().file[usual]):
+            if sort := SORTS_BY_FILE.get(load_wordnet().file[usual]):
                 mentions.add(sort)
     return mentions
 

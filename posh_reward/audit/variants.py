@@ -15,9 +15,9 @@ from functools import cache
 from itertools import count, cycle, pairwise
 
 from posh_reward.audit.hill_climb import split_sentences
-from posh_reward.embedded.english.likeness import UNITS, colours
+from posh_reward.embedded.english.likeness import UNITS, load_colours
 from posh_reward.embedded.english.meaning import is_plural
-from posh_reward.embedded.english.word_classes import PREPOSITIONS, agreement
+from posh_reward.embedded.english.word_classes import PREPOSITIONS, preposition_agreement
 from posh_reward.graph.reader import Reader
 from posh_reward.types import Description, Token
 from posh_reward.words import UNSPECIFIC
@@ -107,7 +107,9 @@ def replace_prepositions(description: Description, rng: random.Random) -> str | 
         word = token.text.lower()
         if token.pos == "ADP" and word in PREPOSITIONS and word not in ("of", "with", "by"):
             unlike = [
-                other for other in PLACE_PREPOSITIONS if agreement(word, other) < MAX_LIKENESS
+                other
+                for other in PLACE_PREPOSITIONS
+                if preposition_agreement(word, other) < MAX_LIKENESS
             ]
             changed[i] = rng.choice(unlike)
     return replace_tokens(description, changed)
@@ -127,9 +129,11 @@ def _change_words(change: Callable[[str, Token, random.Random], str | None]) -> 
 
 
 def _draw_other_colour(word: str, token: Token, rng: random.Random) -> str | None:
-    if word not in colours() or token.pos not in ("ADJ", "NOUN"):
+    if word not in load_colours() or token.pos not in ("ADJ", "NOUN"):
         return None
-    return rng.choice([other for other in COLOURS if not colours()[other] & colours()[word]])
+    return rng.choice(
+        [other for other in COLOURS if not load_colours()[other] & load_colours()[word]]
+    )
 
 
 exchange_sides = _change_words(lambda word, *_: OTHER_SIDES.get(word))

@@ -29,7 +29,7 @@ from posh_reward.distill.judge_runs import (
     ScoredPair,
     build_logged_metric,
 )
-from posh_reward.embedded.english.likeness import colours, likeness
+from posh_reward.embedded.english.likeness import likeness, load_colours
 from posh_reward.embedded.english.meaning import coarse_pos, is_concrete, is_plural
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
@@ -157,8 +157,8 @@ class EditDraft:
         """Replace a token by a word with another meaning, a colour by a colour."""
         token = self.description.tokens[index]
         old, pos = token.text.lower(), coarse_pos(token.pos)
-        if old in colours():
-            words = [word for word in words if word in colours()]
+        if old in load_colours():
+            words = [word for word in words if word in load_colours()]
         words = self.new_words(words)
         if not words:
             return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from spacy.language import Language
 from spacy.tokens import Doc
 
-RULES = {
+ENDING_RULES = {
     "NNS": (("ies", "y"), ("ves", "f"), ("ves", "fe"), ("es", ""), ("men", "man"), ("s", "")),
     "VBZ": (("ies", "y"), ("es", ""), ("s", "")),
     "VBD": (("ied", "y"), ("ed", ""), ("ed", "e"), ("d", "")),
@@ -21,14 +21,14 @@ RULES = {
     "RBS": (("iest", "y"), ("est", ""), ("est", "e")),
 }
 """Fine tag -> (ending, replacement), tried in order."""
-E_ENDINGS = tuple(
+STEMS_WITH_LOST_E = tuple(
     "at it ut av iv ov rv lv iz yz az ac ic uc nc rc is as us os rs ns ir ur ar dg rg ag "
     "bl cl dl fl gl pl tl ak ik ok id ud ap".split()
 )
 """Ends of stems that have usually lost an *e*, such as *decorat-ing*."""
 
 
-def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset[str]) -> str:
+def find_lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset[str]) -> str:
     """Return the lemma of a word, e.g. *women* NNS -> *woman*, *slanting* VBG -> *slant*.
 
     ``forms`` are irregular ones, keyed ``"tag form"``; ``words`` are known base forms, to choose
@@ -40,14 +40,13 @@ def lemma(word: str, pos: str, tag: str, forms: dict[str, str], words: frozenset
     irregular = forms.get(f"{tag} {low}")
     if irregular is not None:
         return irregular
-    candidates = [
-        low[: len(low) - len(ending)] + new
-        for ending, new in RULES.get(tag, ())
-        if low.endswith(ending) and len(low) > len(ending) + 1
-    ]
+    candidates = []
+    for ending, new in ENDING_RULES.get(tag, ()):
+        if low.endswith(ending) and len(low) > len(ending) + 1:
+            candidates.append(low[: len(low) - len(ending)] + new)
     candidates += [stem[:-1] for stem in candidates if is_doubled(stem)]
-    known = (candidate for candidate in candidates if candidate in words)
-    return next(known, None) or guess(low, tag, candidates)
+    known = next((candidate for candidate in candidates if candidate in words), None)
+    return known or guess_lemma(low, tag, candidates)
 
 
 def is_doubled(stem: str) -> bool:
@@ -55,19 +54,20 @@ def is_doubled(stem: str) -> bool:
     return len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] in "bdgklmnprtv"
 
 
-def guess(low: str, tag: str, candidates: list[str]) -> str:
+def guess_lemma(low: str, tag: str, candidates: list[str]) -> str:
     """Return the likeliest of the candidates, none of which is a known word."""
     if not candidates:
         return low
     if tag in ("NNS", "VBZ"):
         if low.endswith("ies") and len(low) > 4:
             return low[:-3] + "y"
-        sibilant = low.endswith(("sses", "shes", "ches", "xes", "zzes"))
-        return low[:-2] if sibilant else low[:-1] if low.endswith("s") else candidates[0]
+        if low.endswith(("sses", "shes", "ches", "xes", "zzes")):
+            return low[:-2]
+        return low[:-1] if low.endswith("s") else candidates[0]
     stem = candidates[0]
     if is_doubled(stem) and stem[-1] not in "l":
         return stem[:-1]
-    return stem + "e" if stem.endswith(E_ENDINGS) else stem
+    return stem + "e" if stem.endswith(STEMS_WITH_LOST_E) else stem
 
 
 class TableLemmatizer:
@@ -79,7 +79,7 @@ class TableLemmatizer:
 
     def __call__(self, doc: Doc) -> Doc:
         for token in doc:
-            token.lemma_ = lemma(token.text, token.pos_, token.tag_, self.forms, self.words)
+            token.lemma_ = find_lemma(token.text, token.pos_, token.tag_, self.forms, self.words)
         return doc
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:

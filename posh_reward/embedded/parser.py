@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,17 @@ from spacy.attrs import DEP, HEAD, POS, TAG
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from posh_reward.embedded.english.wordnet import wordnet
+from posh_reward.embedded.english.wordnet import load_wordnet
 from posh_reward.types import WORD_CACHE_SIZE
 
 Array = NDArray[Any]
 
 Parameters = dict[str, Array]
 
-ROOTS = 3  # likeliest roots to try where the best heads alone are not a tree
+MAX_ROOTS_TRIED = 3  # the likeliest ones, where the best heads alone are not a tree
 
 
-def tree(scores: Array) -> Array:
+def decode_tree(scores: Array) -> Array:
     """Return the heads of the best tree with one root, as columns of the scores: (words,).
 
     ``scores`` are (words, 1 + words), of each word with each head; column 0 is the root.
@@ -49,12 +49,13 @@ def tree(scores: Array) -> Array:
     square[1:] = scores
     best, best_score = heads, -np.inf
     # Chu-Liu-Edmonds allows any number of roots: run it with each likely root as the only one.
-    for root in np.argsort(-scores[:, 0])[:ROOTS]:  # only this word may attach to the root
+    for root in np.argsort(-scores[:, 0])[:MAX_ROOTS_TRIED]:
+        # Only this word may attach to the root.
         one_root = square.copy()
         one_root[:, 0] = -np.inf
         one_root[root + 1] = -np.inf
         one_root[root + 1, 0] = scores[root, 0]
-        heads_of_root = maximum_spanning(one_root)[1:]
+        heads_of_root = find_maximum_spanning_tree(one_root)[1:]
         total = scores[np.arange(size), heads_of_root].sum()
         if total > best_score:
             best, best_score = heads_of_root, total
@@ -76,7 +77,7 @@ def find_cycle(heads: Array) -> list[int]:
     return []
 
 
-def maximum_spanning(scores: Array) -> Array:
+def find_maximum_spanning_tree(scores: Array) -> Array:
     """Return the best head of each node, by ``scores[dependent, head]``; node 0 is the root.
 
     Chu-Liu-Edmonds: a cycle of best heads becomes one node of a smaller problem. An arc into the
@@ -97,7 +98,7 @@ def maximum_spanning(scores: Array) -> Array:
     smaller[:-1, :-1] = scores[np.ix_(others, others)]
     smaller[-1, :-1] = gains.max(axis=0)
     smaller[:-1, -1] = leaving.max(axis=1)
-    chosen = maximum_spanning(smaller)
+    chosen = find_maximum_spanning_tree(smaller)
     of_others, entered_from = chosen[:-1], chosen[-1]
     in_cycle = cycle[leaving.argmax(axis=1)]  # the best head of each other node within the cycle
     heads[others] = np.where(of_others == len(others), in_cycle, others[of_others % len(others)])
@@ -105,17 +106,17 @@ def maximum_spanning(scores: Array) -> Array:
     return heads
 
 
-ROWS = {"word": 12000, "prefix": 4000, "suffix2": 1500, "suffix3": 5000, "suffix4": 7000,
+TABLE_ROWS = {"word": 12000, "prefix": 4000, "suffix2": 1500, "suffix3": 5000, "suffix4": 7000,
         "shape": 600}  # fmt: skip
 """Rows of each feature's embedding table. Row 0 stood for dropped words in training."""
-LAYERS = 2
-LONGEST = 200
+LSTM_LAYERS = 2
+MAX_WORDS_PER_SENTENCE = 200
 """Words after which a sentence is cut. Scores and decoding are quadratic in its length: a
 generation that repeated one word 3,000 times ran out of memory."""
 SENTENCES_AT_ONCE = 64
 
 
-def shape(word: str) -> str:
+def word_shape(word: str) -> str:
     """Return the classes of characters, with runs cut at two: *Mustard-yellow2* -> ``Xxx-xxd``."""
     classes = ""
     for character in word:
@@ -128,21 +129,23 @@ def shape(word: str) -> str:
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
-def feature_rows(word: str, first: bool = False) -> tuple[int, ...]:
+def find_feature_rows(word: str, first: bool = False) -> tuple[int, ...]:
     """Return a word's 7 embedding rows: its form under two hashes, prefix, suffixes, shape."""
     low = word.lower()
     texts = (("word", low, 0), ("word", low, 7), ("prefix", low[:3], 1), ("suffix2", low[-2:], 2),
              ("suffix3", low[-3:], 3), ("suffix4", low[-4:], 4),
-             ("shape", shape(word) + "^" * first, 5))  # fmt: skip
-    return tuple(
-        1 + zlib.crc32(text.encode(), seed) % (ROWS[name] - 1) for name, text, seed in texts
-    )
+             ("shape", word_shape(word) + "^" * first, 5))  # fmt: skip
+    rows = []
+    for name, text, seed in texts:
+        # Row 0 is that of dropped words.
+        rows.append(1 + zlib.crc32(text.encode(), seed) % (TABLE_ROWS[name] - 1))
+    return tuple(rows)
 
 
-def features(rows: Array, weights: Parameters) -> Array:
+def embed_rows(rows: Array, weights: Parameters) -> Array:
     """Embed rows: (words, 7) -> (words, features)."""
     word = weights["word"][rows[:, 0]] + weights["word"][rows[:, 1]]
-    others = [weights[name][rows[:, i]] for i, name in enumerate(list(ROWS)[1:], 2)]
+    others = [weights[name][rows[:, i]] for i, name in enumerate(list(TABLE_ROWS)[1:], 2)]
     return np.concatenate([word, *others], axis=1)
 
 
@@ -163,7 +166,7 @@ class Packing:
     mirror: Array  # per place: the place of its mirror image in the reversed sentence
 
 
-def packing(lengths: Array) -> Packing:
+def pack_sentences(lengths: Array) -> Packing:
     """Lay out sentences of these lengths, longest first."""
     sizes = (lengths[None, :] > np.arange(lengths[0])[:, None]).sum(axis=1)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -174,7 +177,7 @@ def packing(lengths: Array) -> Packing:
     return Packing(sizes, np.concatenate(places), mirror)
 
 
-def lstm(x: Array, sizes: Array, weights: Parameters, name: str) -> Array:
+def run_lstm(x: Array, sizes: Array, weights: Parameters, name: str) -> Array:
     """Run one direction of an LSTM over packed (words, features)."""
     # The input's share of all gates in one product; only the recurrent share needs a step each.
     gates = x @ weights[f"weight_ih_{name}"].T  # (words, 4 x width): input, forget, cell, output
@@ -198,41 +201,44 @@ def lstm(x: Array, sizes: Array, weights: Parameters, name: str) -> Array:
     return result
 
 
-def bilstm(x: Array, layout: Packing, weights: Parameters) -> Array:
+def run_bilstm(x: Array, layout: Packing, weights: Parameters) -> Array:
     """Run the bidirectional layers: packed (words, features) -> (words, 2 x width)."""
-    for layer in range(LAYERS):
-        forward = lstm(x, layout.sizes, weights, f"l{layer}")
-        backward = lstm(x[layout.mirror], layout.sizes, weights, f"l{layer}_reverse")
+    for layer in range(LSTM_LAYERS):
+        forward = run_lstm(x, layout.sizes, weights, f"l{layer}")
+        backward = run_lstm(x[layout.mirror], layout.sizes, weights, f"l{layer}_reverse")
         x = np.concatenate([forward, backward[layout.mirror]], axis=1)
     return x
 
 
-def project(x: Array, weights: Parameters, name: str) -> Array:
+def project_states(x: Array, weights: Parameters, name: str) -> Array:
     """Apply a linear layer with a leaky rectifier."""
     y: Array = x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
     return np.maximum(y, 0.1 * y)
 
 
-def with_one(x: Array) -> Array:
+def append_one(x: Array) -> Array:
     """Append a constant feature of 1, for the biases of a biaffine product."""
     return np.concatenate([x, np.ones((len(x), 1), dtype=np.float32)], axis=1)
 
 
-def head_choices(states: Array, lengths: Array, weights: Parameters) -> list[Array]:
+def choose_heads(states: Array, lengths: Array, weights: Parameters) -> list[Array]:
     """Return the heads of each sentence's words: 0 for the root, i + 1 for word i."""
-    root = project(weights["root"], weights, "arc_head")
-    governors = project(states, weights, "arc_head")
-    dependents = with_one(project(states, weights, "arc_dep")) @ weights["arc"]
+    root = project_states(weights["root"], weights, "arc_head")
+    governors = project_states(states, weights, "arc_head")
+    dependents = append_one(project_states(states, weights, "arc_dep")) @ weights["arc"]
     ends = np.cumsum(lengths)[:-1]
     pairs = zip(np.split(dependents, ends), np.split(governors, ends), strict=True)
-    return [tree(own @ np.concatenate([root, others]).T) for own, others in pairs]
+    heads = []
+    for own, others in pairs:
+        heads.append(decode_tree(own @ np.concatenate([root, others]).T))
+    return heads
 
 
-def label_scores(states: Array, heads: Array, weights: Parameters) -> Array:
+def score_labels(states: Array, heads: Array, weights: Parameters) -> Array:
     """Score labels: (words, labels). ``heads`` are rows of ``states``; -1 is the root."""
-    dependents = with_one(project(states, weights, "label_dep"))
+    dependents = append_one(project_states(states, weights, "label_dep"))
     everyone = np.concatenate([states, weights["root"]])
-    governors = with_one(project(everyone, weights, "label_head"))[heads]
+    governors = append_one(project_states(everyone, weights, "label_head"))[heads]
     labels, width, _ = weights["label"].shape
     flat = weights["label"].transpose(1, 0, 2).reshape(width, labels * width)
     # One product for all labels; only the chosen governor is scored, not all pairs.
@@ -242,14 +248,14 @@ def label_scores(states: Array, heads: Array, weights: Parameters) -> Array:
 
 
 Tag = tuple[str, str]  # part of speech, fine tag
-SINGULAR = frozenset("a an one another every each".split())
+SINGULAR_DETERMINERS = frozenset("a an one another every each".split())
 """Determiners that no plural noun follows."""
-FINITE = frozenset(("VBZ", "VBD", "VBP", "MD"))
+FINITE_TAGS = frozenset(("VBZ", "VBD", "VBP", "MD"))
 PLURAL_MODIFIERS = frozenset("sports arms goods sales clothes glasses".split())  # a sports car
 VERB_FILES = range(29, 44)  # WordNet's lexicographer files of verbs
 
 
-def corrected(
+def correct_parse(
     words: Sequence[str], rows: Array, labels: Sequence[str], tags: Sequence[Tag]
 ) -> Array:
     """Return a sentence's parse with a verb that was read as a noun as its root.
@@ -258,17 +264,19 @@ def corrected(
     """
     heads, links, read = rows.T.tolist()
     own_links, own_tags = [labels[i] for i in links], [tags[i] for i in read]
-    verb = misread_verb(words, heads, own_links, own_tags)
-    better = None if verb is None else reread(verb, heads, own_links, own_tags)
+    verb = find_misread_verb(words, heads, own_links, own_tags)
+    if verb is None:
+        return rows
+    better = reread_as_verb(verb, heads, own_links, own_tags)
     if better is None:
         return rows
     new_heads, new_links, new_tags = better
-    columns = [new_heads, [labels.index(i) for i in new_links], [tags.index(i) for i in new_tags]]
+    columns = [new_heads, list(map(labels.index, new_links)), list(map(tags.index, new_tags))]
     parse: Array = np.array(columns).T
     return parse
 
 
-def misread_verb(
+def find_misread_verb(
     words: Sequence[str], heads: Sequence[int], labels: Sequence[str], tags: Sequence[Tag]
 ) -> int | None:
     """Return the index of a verb that was read as a noun, after the subject that opens a sentence.
@@ -283,24 +291,25 @@ def misread_verb(
     if verb >= len(words) or tags[subject][1] != "NN" or tags[verb] != ("NOUN", "NNS"):
         return None
     after = heads[verb]
-    if any(tag in FINITE and i != after for i, (_, tag) in enumerate(tags)):
+    if any(tag in FINITE_TAGS and i != after for i, (_, tag) in enumerate(tags)):
         return None
     opening, word = words[0].lower(), words[verb].lower()
     has_object = after > verb or labels[subject] == "nsubj"
-    fits = opening in SINGULAR or (opening == "the" and has_object)
-    return verb if fits and word not in PLURAL_MODIFIERS and _is_verb(word) else None
+    fits = opening in SINGULAR_DETERMINERS or (opening == "the" and has_object)
+    if fits and word not in PLURAL_MODIFIERS and _is_verb(word):
+        return verb
+    return None
 
 
 def _is_verb(word: str) -> bool:
-    net = wordnet()
-    return word.endswith("s") and any(
-        net.file[synset] in VERB_FILES
-        for form in net.lemmas(word)
-        for synset, _ in net.senses(form)
-    )
+    if not word.endswith("s"):
+        return False
+    net = load_wordnet()
+    senses = chain.from_iterable(map(net.senses, net.lemmas(word)))
+    return any(net.file[synset] in VERB_FILES for synset, _ in senses)
 
 
-def reread(
+def reread_as_verb(
     verb: int, heads: Sequence[int], labels: Sequence[str], tags: Sequence[Tag]
 ) -> tuple[list[int], list[str], list[Tag]] | None:
     """Make the verb the root of heads, labels and tags; None if another word has to be the root."""
@@ -340,14 +349,22 @@ class BiaffineParser:
         """Parse Docs in place, the sentences of a batch at once."""
         docs = iter(stream)
         while batch := list(islice(docs, batch_size)):
-            spans = [sentences(doc) for doc in batch]
-            both = zip(batch, spans, strict=True)
-            texts = [[doc[i].text for i in span] for doc, own in both for span in own]
-            read = zip(texts, self.predict(texts), strict=True)
-            predictions = (corrected(*each, self.labels, self.tags) for each in read)
+            spans = list(map(split_sentences, batch))
+            texts: list[list[str]] = []
             for doc, own in zip(batch, spans, strict=True):
-                self._annotate(doc, own, [next(predictions) for _ in own])
+                for span in own:
+                    texts.append([doc[i].text for i in span])
+            predictions = iter(self.predict_corrected(texts))
+            for doc, own in zip(batch, spans, strict=True):
+                self._annotate(doc, own, list(islice(predictions, len(own))))
             yield from batch
+
+    def predict_corrected(self, texts: Sequence[Sequence[str]]) -> list[Array]:
+        """Return ``predict``'s rows, with verbs that were read as nouns corrected."""
+        parses = []
+        for words, rows in zip(texts, self.predict(texts), strict=True):
+            parses.append(correct_parse(words, rows, self.labels, self.tags))
+        return parses
 
     def predict(self, texts: Sequence[Sequence[str]]) -> list[Array]:
         """Return (words, 3) per sentence: indices of head (a root is its own), label and tag."""
@@ -362,17 +379,20 @@ class BiaffineParser:
 
     def _predict_sorted(self, texts: Sequence[Sequence[str]]) -> list[Array]:
         weights = self.weights
-        lengths = np.array([len(text) for text in texts])
-        rows = [feature_rows(word, i == 0) for text in texts for i, word in enumerate(text)]
-        layout = packing(lengths)
-        x = np.empty((len(rows), sum(weights[name].shape[1] for name in ROWS)), dtype=np.float32)
-        x[layout.places] = features(np.array(rows), weights)  # packed: word by word
-        states = bilstm(x, layout, weights)[layout.places]  # (words, 2 x width), by sentence
-        choices = head_choices(states, lengths, weights)
+        lengths = np.array(list(map(len, texts)))
+        rows: list[tuple[int, ...]] = []
+        for text in texts:
+            rows += [find_feature_rows(word, i == 0) for i, word in enumerate(text)]
+        layout = pack_sentences(lengths)
+        width = sum(weights[name].shape[1] for name in TABLE_ROWS)
+        x = np.empty((len(rows), width), dtype=np.float32)
+        x[layout.places] = embed_rows(np.array(rows), weights)  # packed: word by word
+        states = run_bilstm(x, layout, weights)[layout.places]  # (words, 2 x width), by sentence
+        choices = choose_heads(states, lengths, weights)
         starts = np.repeat(np.cumsum(lengths) - lengths, lengths)  # of each word's sentence
         heads = np.concatenate(choices)
         is_root = heads == 0
-        labels = label_scores(states, np.where(is_root, -1, starts + heads - 1), weights)
+        labels = score_labels(states, np.where(is_root, -1, starts + heads - 1), weights)
         root = self.labels.index("ROOT")
         labels[:, root] = -np.inf  # the root alone gets this label, whatever its scores
         best = np.where(is_root, root, labels.argmax(axis=1))
@@ -390,7 +410,7 @@ class BiaffineParser:
         values = np.zeros((len(doc), 4), dtype=np.uint64)  # HEAD, DEP, TAG, POS
         values[:, 0] = np.array(-1 * (np.arange(len(doc)) > 0)).astype(np.uint64)
         values[:, 1:] = [strings.add("dep"), strings.add("_SP"), strings.add("SPACE")]
-        deps = np.array([strings.add(label) for label in self.labels], dtype=np.uint64)
+        deps = np.array(list(map(strings.add, self.labels)), dtype=np.uint64)
         fine = np.array([strings.add(tag) for _, tag in self.tags], dtype=np.uint64)
         coarse = np.array([strings.add(pos) for pos, _ in self.tags], dtype=np.uint64)
         for span, rows in zip(spans, predictions, strict=True):
@@ -420,10 +440,10 @@ class BiaffineParser:
         return self
 
 
-def sentences(doc: Doc) -> list[list[int]]:
+def split_sentences(doc: Doc) -> list[list[int]]:
     """Return each sentence's tokens without white space.
 
-    Blank lines and ``LONGEST`` words end a sentence, too.
+    Blank lines and ``MAX_WORDS_PER_SENTENCE`` words end a sentence, too.
     """
     spans: list[list[int]] = []
     starts = True
@@ -432,7 +452,7 @@ def sentences(doc: Doc) -> list[list[int]]:
         if token.is_space:
             starts = starts or token.text.count("\n") > 1
             continue
-        if starts or len(spans[-1]) == LONGEST:
+        if starts or len(spans[-1]) == MAX_WORDS_PER_SENTENCE:
             spans.append([])
         spans[-1].append(token.i)
         starts = False

@@ -7,9 +7,9 @@ from functools import lru_cache
 from math import fsum
 from typing import Literal
 
-from posh_reward.embedded.english.word_classes import words_of
+from posh_reward.embedded.english.word_classes import split_words
 from posh_reward.embedded.judge import EmbeddedJudge
-from posh_reward.embedded.judge.embedded_judge import distribution
+from posh_reward.embedded.judge.embedded_judge import binomial_distribution
 from posh_reward.errors import InputError
 from posh_reward.posh.judge import Judge
 from posh_reward.posh.search import Pace, checked_grade, pace_of
@@ -20,8 +20,8 @@ Wording = Literal["same", "other", "none"]
 """Content words of a question in its target. same: all of them. none: not one, not even within a
 longer word."""
 
-VERBATIM = Verdict(distribution(1.0, len(LABELS)))
-ABSENT = Verdict(distribution(0.0, len(LABELS)))
+VERBATIM = Verdict(binomial_distribution(1.0, len(LABELS)))
+ABSENT_THINGS = Verdict(binomial_distribution(0.0, len(LABELS)))
 
 
 class Cascade:
@@ -109,7 +109,7 @@ class Cascade:
             return None
         if wording == "same":
             return VERBATIM if grade >= self._high else None
-        return ABSENT if grade < self._low else None
+        return ABSENT_THINGS if grade < self._low else None
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
         return self.judge.rewrite(phrases)
@@ -150,4 +150,4 @@ def wording_of(question: Question) -> Wording:
 
 @lru_cache(maxsize=4096)
 def _words(text: str) -> frozenset[str]:
-    return frozenset(words_of(text)) - FUNCTION_WORDS
+    return frozenset(split_words(text)) - FUNCTION_WORDS

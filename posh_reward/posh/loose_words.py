@@ -25,12 +25,12 @@ class LooseWords:
 
 def loose_words(scores: Scores) -> LooseWords:
     """Count the content words of a generation that none of its elements covers."""
-    from posh_reward.embedded.english.word_forms import lacks
+    from posh_reward.embedded.english.word_forms import lacks_word
 
     text, covered = scores.generation, covered_characters(scores)
     words = content_words(text)
     loose = [word for word in words if not any(covered[word.start() : word.end()])]
-    lacking = [word for word in loose if lacks(scores.reference, word[0])]
+    lacking = [word for word in loose if lacks_word(scores.reference, word[0])]
     sentences = list(SENTENCE.finditer(text))
     has_element = [any(covered[each.start() : each.end()]) for each in sentences]
     ends = [sentence.end() for sentence in sentences]

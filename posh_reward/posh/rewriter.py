@@ -82,7 +82,7 @@ class Rewriter:
 
 def shares_no_word(phrase: str, rewrite: str) -> bool:
     """Return True if no content word of a phrase is in its rewrite in any form."""
-    from posh_reward.embedded.english.word_forms import lacks
+    from posh_reward.embedded.english.word_forms import lacks_word
 
     words = [match[0] for match in content_words(phrase)]
-    return bool(words) and all(lacks(rewrite, word) for word in words)
+    return bool(words) and all(lacks_word(rewrite, word) for word in words)

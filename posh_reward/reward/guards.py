@@ -236,7 +236,7 @@ def without_lacking_entities(scores: Scores, guards: Guards) -> float:
 
     Vague entities ("There is an item in a person") are hardly wrong for any image, and gain recall.
     """
-    from posh_reward.embedded.english.word_forms import lacks
+    from posh_reward.embedded.english.word_forms import lacks_word
 
     stated = statements(scores)
     if len(stated.entities) < guards.list_entities or not _is_english(scores.reference):
@@ -245,7 +245,7 @@ def without_lacking_entities(scores: Scores, guards: Guards) -> float:
     for entity, places in stated.entities:
         found = CONTENT_WORD.findall(entity.text)
         words = [word for word in found if word.lower() not in UNSPECIFIC]
-        if places and words and all(lacks(scores.reference, word) for word in words):
+        if places and words and all(lacks_word(scores.reference, word) for word in words):
             lacking[min(places)] += 1
     mistakes = 0
     for at, count in lacking.items():

@@ -97,12 +97,12 @@ def says_nothing(text: str, reference: str) -> bool:
 
     Gibberish is a lack of English words, so it is found only if the reference is English.
     """
-    from posh_reward.embedded.english.wordnet import KNOWN_SHARE, is_english, known_share
+    from posh_reward.embedded.english.wordnet import MIN_KNOWN_SHARE, is_english, known_share
 
     if is_blank(text):
         return True
     reference_words = frozenset(find_words(reference))
-    gibberish = known_share(INVISIBLE.sub("", text), reference_words) < KNOWN_SHARE
+    gibberish = known_share(INVISIBLE.sub("", text), reference_words) < MIN_KNOWN_SHARE
     return gibberish and is_english(reference)
 
 
@@ -201,7 +201,7 @@ def clean(text: str) -> str:
 
 def unmarked(text: str) -> str:
     """Blank Markdown, HTML and special tokens; cells of tables become lines."""
-    from posh_reward.embedded.english.run_ons import recast
+    from posh_reward.embedded.english.run_ons import recast_clauses
 
     text = TAG.sub(_blank, text)
     text = WEB_ADDRESS.sub(_blank, LINK.sub(_keep, text))
@@ -210,7 +210,7 @@ def unmarked(text: str) -> str:
     )
     text = BULLET.sub(_blank, HORIZONTAL_RULE.sub(_blank, text))
     # A semicolon joins sentences, or items that are as long as sentences.
-    return recast(SEMICOLON.sub(".", EMPHASIS.sub(_blank, text)))
+    return recast_clauses(SEMICOLON.sub(".", EMPHASIS.sub(_blank, text)))
 
 
 def _keep(match: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posh_reward.audit.variants import CONTINUATIONS
-from posh_reward.embedded.english.word_classes import PREPOSITIONS, words_of
+from posh_reward.embedded.english.word_classes import PREPOSITIONS, split_words
 from posh_reward.graph.reader import Reader
 from posh_reward.types import Description, Span
 from posh_reward.words import FUNCTION_WORDS
@@ -120,7 +120,7 @@ STOCK = (
 
 def content_words(text: str) -> list[str]:
     """Return a text's words without function words and prepositions."""
-    return [w for w in words_of(text) if w not in FUNCTION_WORDS and w not in PREPOSITIONS]
+    return [w for w in split_words(text) if w not in FUNCTION_WORDS and w not in PREPOSITIONS]
 
 
 def common_words(texts: Sequence[str], most: int = 150) -> list[str]:

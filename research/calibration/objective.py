@@ -35,7 +35,7 @@ IMPORTANCE = {
 MARGINS = {"blind": 0.02, "disordered": 0.1, "padded": 0.01}
 """Required f1 margin of one true sentence over blind texts, of a true half over disorder, and of
 the half over the same with falsehoods behind it."""
-RIDGE = 0.002  # penalty on squared weights of standardised facts
+RIDGE = 0.002  # penalty on squared weights of standardised features
 STEEPNESS = {"flickr": 8.0, "foil_pairs": 40.0, "snli": 8.0}
 """Slope of the logistic loss on a difference of scores."""
 THRESHOLDS = (-0.8, 0.4)
@@ -61,7 +61,7 @@ AGAINST = frozenset(
     "opposed excluded turned_round exchanged other_verb other_preposition".split()
 )
 FREE = frozenset("bias nameless place elsewhere".split())
-"""Facts with weights of either sign; those in ``AGAINST`` are negative, all others positive."""
+"""Features with weights of either sign; those in ``AGAINST`` are negative, all others positive."""
 CONTRADICTIONS = {
     "denied": -3.0, "opposed": -4.0, "excluded": -4.0, "turned_round": -2.5,
     "unsaid_settled": -1.5, "mixed_up": -2.5, "of_another": -1.0, "incoherent": -4.0,
@@ -141,7 +141,7 @@ class Objective:
 
     def __init__(self, examples: Examples, questions: Questions, mask: Bools) -> None:
         self.examples, self.questions, self.mask = examples, questions, mask
-        self.scale = {kind: questions.facts[kind].std(0) + 1e-9 for kind in KINDS}
+        self.scale = {kind: questions.features[kind].std(0) + 1e-9 for kind in KINDS}
         for scale in self.scale.values():
             scale[0] = 1.0
         self.names = questions.names
@@ -195,10 +195,10 @@ class Objective:
 
     def _absent(self) -> Ints:
         """Return the concrete entities whose name is not in the other text."""
-        rows, facts = self.questions.rows["entity"], self.questions.facts["entity"]
+        rows, features = self.questions.rows["entity"], self.questions.features["entity"]
         names = self.names["entity"]
         like = "name word_only abstract depiction nameless place other_person".split()
-        unlike = [facts[:, names.index(name)] < 0.3 for name in like]
+        unlike = [features[:, names.index(name)] < 0.3 for name in like]
         nowhere = rows[np.logical_and.reduce(unlike)]
         short = set(self.examples.ratings["Flickr8k-Expert"][1].tolist())
         pairs = self.questions.side[nowhere] // 2
@@ -206,7 +206,7 @@ class Objective:
         return anchors
 
     def weights(self, point: Floats) -> dict[Kind, Floats]:
-        """Convert weights of standardised facts to those of the raw facts."""
+        """Convert weights of standardised features to those of the raw features."""
         parts = np.split(point[: sum(self.sizes)], np.cumsum(self.sizes)[:-1])
         return {kind: part / self.scale[kind] for kind, part in zip(KINDS, parts, strict=True)}
 
@@ -224,7 +224,7 @@ class Objective:
         by_logit += self._through_means(outputs, slopes)
         by_logit *= outputs.slope
         gradient = [
-            self.questions.facts[k].T @ by_logit[self.questions.rows[k]] / self.scale[k]
+            self.questions.features[k].T @ by_logit[self.questions.rows[k]] / self.scale[k]
             for k in KINDS
         ]
         total = np.concatenate([*gradient, cuts])

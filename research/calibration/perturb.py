@@ -13,7 +13,7 @@ from collections.abc import Callable
 from posh_reward.audit.variants import ACTION_VERBS, PLACE_PREPOSITIONS, inflect, replace_tokens
 from posh_reward.embedded.english.likeness import UNITS, likeness
 from posh_reward.embedded.english.meaning import is_concrete, is_plural
-from posh_reward.embedded.english.word_classes import PREPOSITIONS, agreement
+from posh_reward.embedded.english.word_classes import PREPOSITIONS, preposition_agreement
 from posh_reward.types import Description, Token
 
 Sort = tuple[str, bool]
@@ -117,7 +117,7 @@ def one_preposition(description: Description, rng: random.Random) -> tuple[str, 
         return None
     at = rng.choice(places)
     word = description.tokens[at].text.lower()
-    other = rng.choice([p for p in PLACE_PREPOSITIONS if agreement(word, p) < 0.5])
+    other = rng.choice([p for p in PLACE_PREPOSITIONS if preposition_agreement(word, p) < 0.5])
     changed = replace_tokens(description, {at: other})
     return None if changed is None else (description.text, changed)
 

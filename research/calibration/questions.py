@@ -1,4 +1,4 @@
-"""All questions about pairs of texts as arrays of facts, to try weights quickly."""
+"""All questions about pairs of texts as arrays of features, to try weights quickly."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posh_reward.embedded.judge import EmbeddedJudge
-from posh_reward.embedded.judge.encoder_features import fact_names
-from posh_reward.embedded.judge.features import WEIGHTS, overrule
-from posh_reward.embedded.judge.relation_features import Facts
+from posh_reward.embedded.judge.encoder_features import feature_names
+from posh_reward.embedded.judge.features import WEIGHTS, apply_overrides
+from posh_reward.embedded.judge.relation_features import Features
 from posh_reward.models.encoders import EncodeTokens, load_token_encoder
 from posh_reward.types import (
     KINDS,
@@ -40,22 +40,24 @@ class Recorder(EmbeddedJudge):
 
     def __init__(self, encoder: str | EncodeTokens | None = None) -> None:
         super().__init__()
-        if encoder is not None:  # shipped weights may be for other facts
+        if encoder is not None:  # shipped weights may be for other features
             self._encode = load_token_encoder(encoder)
             self.weights = {
                 kind: {name: WEIGHTS[kind].get(name, 0.0) for name in names}
-                for kind, names in fact_names().items()
+                for kind, names in feature_names().items()
             }
-        self.facts: dict[tuple[object, ...], Facts] = {}
+        self.features: dict[tuple[object, ...], Features] = {}
         self.ruled: dict[tuple[object, ...], tuple[float, float]] = {}
         """Values that the rules make of 0 and of 1, linear in between."""
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """Grade as the judge does, but raise absent entities to the lowest grade of presence."""
         for request in requests:
-            pair_facts = self._facts_between(request.source, request.target)
-            self.facts[key_of(request)] = self._facts(pair_facts, request)
-            low, high = (overrule(pair_facts.matching, request, value) for value in (0.0, 1.0))
+            pair_features = self._load_pair_features(request.source, request.target)
+            self.features[key_of(request)] = self._compute_features(pair_features, request)
+            low, high = (
+                apply_overrides(pair_features.alignment, request, value) for value in (0.0, 1.0)
+            )
             self.ruled[key_of(request)] = low, high
         return [
             verdict if (verdict.grade or 0) > 2 or request.kind != "entity" else BARELY_PRESENT
@@ -75,11 +77,11 @@ class Questions:
 
     side: Ints  # (elements,): 2 x the pair, plus 1 for recall
     rows: dict[Kind, Ints]  # indices of each kind's elements
-    facts: dict[Kind, Floats]  # (elements of the kind, weights); the first column is 1
+    features: dict[Kind, Floats]  # (elements of the kind, weights); the first column is 1
     ends: Ints  # (elements, 2): the element's entities, or the element itself
     spans: list[tuple[Span, ...]]
     scores: list[Scores]
-    names: dict[Kind, list[str]]  # names of the facts, bias first
+    names: dict[Kind, list[str]]  # names of the features, bias first
     ruled: Floats  # (elements, 2): values that the judge's rules make of 0 and of 1
 
 
@@ -88,10 +90,10 @@ def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
     side: list[int] = []
     ends, spans, scores, ruled = [], [], [], []
     rows: dict[Kind, list[int]] = {kind: [] for kind in KINDS}
-    facts: dict[Kind, list[list[float]]] = {kind: [] for kind in KINDS}
-    fact_names = {kind: list(metric.judge.weights[kind]) for kind in KINDS}
+    features: dict[Kind, list[list[float]]] = {kind: [] for kind in KINDS}
+    feature_names = {kind: list(metric.judge.weights[kind]) for kind in KINDS}
     for number, (generation, reference) in enumerate(pairs):
-        metric.judge.facts.clear()
+        metric.judge.features.clear()
         metric.judge.ruled.clear()
         (pair_scores,) = metric.score([generation], [reference])
         scores.append(pair_scores)
@@ -108,17 +110,17 @@ def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
             spans.append(element.spans)
             ruled.append(metric.judge.ruled.get(key_of(element), (0.0, 1.0)))
             rows[element.kind].append(here)
-            values = metric.judge.facts.get(key_of(element), {})
-            others = fact_names[element.kind][1:]
-            facts[element.kind].append([1.0, *(values.get(name, 0.0) for name in others)])
+            values = metric.judge.features.get(key_of(element), {})
+            others = feature_names[element.kind][1:]
+            features[element.kind].append([1.0, *(values.get(name, 0.0) for name in others)])
     return Questions(
         np.array(side),
         {kind: np.array(rows[kind]) for kind in KINDS},
-        {kind: np.array(facts[kind]) for kind in KINDS},
+        {kind: np.array(features[kind]) for kind in KINDS},
         np.array(ends),
         spans,
         scores,
-        fact_names,
+        feature_names,
         np.array(ruled),
     )
 
@@ -128,7 +130,7 @@ class Answers:
     """Grades and scores under some weights."""
 
     logits: Floats  # after the rules
-    slope: Floats  # of ``logits`` by the weighted sums of the facts
+    slope: Floats  # of ``logits`` by the weighted sums of the features
     grades: Floats
     means: Floats  # (pairs, 3): precision, recall, f1
     deciding: Ints  # (elements,): the element that decides the grade: itself, or an absent entity
@@ -141,12 +143,12 @@ def answers(
 
     Args:
         questions: all elements.
-        weights: of each kind's facts.
+        weights: of each kind's features.
         deciding: keep these deciding elements, so that the result is smooth in the weights.
     """
     logits = np.empty(len(questions.side))
     for kind in KINDS:
-        logits[questions.rows[kind]] = questions.facts[kind] @ weights[kind]
+        logits[questions.rows[kind]] = questions.features[kind] @ weights[kind]
     weighed = 1 / (1 + np.exp(-logits))
     low, high = questions.ruled.T
     free = (low == 0) & (high == 1)

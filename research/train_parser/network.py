@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, leaky_relu
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from posh_reward.embedded.parser import LAYERS, ROWS, Parameters, feature_rows
+from posh_reward.embedded.parser import LSTM_LAYERS, TABLE_ROWS, Parameters, find_feature_rows
 from research.train_parser.conllu import ROOT, Word
 
 WIDTHS = {"word": 100, "prefix": 32, "suffix2": 32, "suffix3": 48, "suffix4": 48, "shape": 24}
@@ -30,11 +30,11 @@ class Network(nn.Module):
 
     def __init__(self, tags: int, labels: int) -> None:
         super().__init__()
-        self.tables = nn.ModuleDict({n: nn.Embedding(ROWS[n], WIDTHS[n]) for n in ROWS})
+        self.tables = nn.ModuleDict({n: nn.Embedding(TABLE_ROWS[n], WIDTHS[n]) for n in TABLE_ROWS})
         for table in self.tables.values():
             assert isinstance(table, nn.Embedding)
             nn.init.normal_(table.weight, std=0.3)
-        self.lstm = nn.LSTM(sum(WIDTHS.values()), HIDDEN, LAYERS, bidirectional=True,
+        self.lstm = nn.LSTM(sum(WIDTHS.values()), HIDDEN, LSTM_LAYERS, bidirectional=True,
                             dropout=DROPOUT)  # fmt: skip
         wide = 2 * HIDDEN
         self.root = nn.Parameter(torch.zeros(1, wide))
@@ -50,7 +50,7 @@ class Network(nn.Module):
     def embedded(self, rows: Tensor) -> Tensor:
         """(..., 7) rows -> (..., features)."""
         word = self.tables["word"](rows[..., 0]) + self.tables["word"](rows[..., 1])
-        others = [self.tables[name](rows[..., i]) for i, name in enumerate(list(ROWS)[1:], 2)]
+        others = [self.tables[name](rows[..., i]) for i, name in enumerate(list(TABLE_ROWS)[1:], 2)]
         return torch.cat([word, *others], dim=-1)
 
     def forward(self, rows: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,7 +164,7 @@ def examples(
     noun = tag_index[("NOUN", "NN")]
     return [
         TrainingRow(
-            [feature_rows(word.form, i == 0) for i, word in enumerate(sentence)],
+            [find_feature_rows(word.form, i == 0) for i, word in enumerate(sentence)],
             [word.form.lower() for word in sentence],
             [0 if word.head == ROOT else word.head + 1 for word in sentence],
             [label_index[word.dep] for word in sentence],

@@ -13,15 +13,15 @@ from spacy.training import Example
 from spacy.util import fix_random_seed, minibatch
 from thinc.api import Adam
 
-from posh_reward.embedded.lemmatizer import RULES, TableLemmatizer, lemma
-from posh_reward.embedded.parser import feature_rows
+from posh_reward.embedded.lemmatizer import ENDING_RULES, TableLemmatizer, find_lemma
+from posh_reward.embedded.parser import find_feature_rows
 from research.train_parser.conllu import Word
 from research.train_parser.documents import bare
 from research.train_parser.network import Network, TrainingRow, padded_rows
 
 KEEP_FORM = ("PRON", "DET", "PROPN", "NUM", "PUNCT", "SYM", "X")
 """Parts of speech whose lemma is the word itself in ``en_core_web``: *her*, not *she*."""
-INFLECTED = tuple(ending for rules in RULES.values() for ending, _ in rules)
+INFLECTED = tuple(ending for rules in ENDING_RULES.values() for ending, _ in rules)
 
 
 def lemma_tables(sentences: Sequence[Sequence[Word]], texts: Iterable[str]) -> TableLemmatizer:
@@ -44,7 +44,7 @@ def lemma_tables(sentences: Sequence[Sequence[Word]], texts: Iterable[str]) -> T
     forms = {}
     for (pos, tag, low), lemmas in counts.items():
         best = lemmas.most_common(1)[0][0]
-        if lemma(low, pos, tag, {}, frozenset(words)) != best:
+        if find_lemma(low, pos, tag, {}, frozenset(words)) != best:
             forms[f"{tag} {low}"] = best
     return TableLemmatizer(forms, frozenset(words))
 
@@ -99,7 +99,7 @@ def confident(network: Network, sentences: Sequence[Sequence[str]]) -> list[Trai
 
 
 def _batch(network: Network, sentences: Sequence[Sequence[str]]) -> list[TrainingRow]:
-    features = [[feature_rows(w, i == 0) for i, w in enumerate(s)] for s in sentences]
+    features = [[find_feature_rows(w, i == 0) for i, w in enumerate(s)] for s in sentences]
     lengths = torch.tensor([len(sentence) for sentence in sentences])
     states, tag_scores = network(padded_rows(features), lengths)
     arcs = network.arcs(states)

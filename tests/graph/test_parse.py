@@ -142,7 +142,7 @@ def test_a_pipeline_with_other_labels_is_refused() -> None:
 def test_tree_breaks_a_cycle_at_its_weakest_arc() -> None:
     # Columns: root, word 1, word 2, word 3. Words 1 and 2 prefer each other.
     scores = np.array([[5.0, 0.0, 9.0, 0.0], [1.0, 9.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0]])
-    assert parser.tree(scores).tolist() == [0, 1, 2]
+    assert parser.decode_tree(scores).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -153,7 +153,7 @@ def test_tree_is_the_best_of_all_trees(seed: int) -> None:
         for heads in product(range(4), repeat=3)
         if heads.count(0) == 1 and not parser.find_cycle(np.array([0, *heads]))
     }
-    assert tuple(parser.tree(scores)) == max(totals, key=lambda heads: totals[heads])
+    assert tuple(parser.decode_tree(scores)) == max(totals, key=lambda heads: totals[heads])
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,9 @@ def test_tree_is_the_best_of_all_trees(seed: int) -> None:
      ("ladies", "NNS", "lady"), ("gazes", "VBZ", "gaze"), ("Tall", "JJ", "tall")],
 )  # fmt: skip
 def test_lemmas_follow_rules(word: str, tag: str, expected: str) -> None:
-    assert lemmatizer.lemma(word, "X", tag, {}, frozenset(("run", "gaze", "stripe"))) == expected
+    assert (
+        lemmatizer.find_lemma(word, "X", tag, {}, frozenset(("run", "gaze", "stripe"))) == expected
+    )
 
 
 HOSTILE = sorted(FAMILIES.keys() - {"ordinary"})

@@ -9,7 +9,7 @@ import pytest
 
 from posh_reward import PoSh, Prove
 from posh_reward.embedded.judge import EmbeddedJudge
-from posh_reward.embedded.judge.encoder_features import unit
+from posh_reward.embedded.judge.encoder_features import scale_to_unit_length
 from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.models import encoders
@@ -34,7 +34,7 @@ def encode(minilm: Path) -> encoders.TokenEncoder:
 
 def mean(encode: encoders.TokenEncoder, text: str) -> encoders.Floats:
     """Direction of a text's mean vector."""
-    direction: encoders.Floats = unit([encode([text])[0].vectors.mean(axis=0)])[0]
+    direction: encoders.Floats = scale_to_unit_length([encode([text])[0].vectors.mean(axis=0)])[0]
     return direction
 
 

@@ -8,7 +8,7 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.posh.cascade import ABSENT, VERBATIM, Cascade, doubt_of, wording_of
+from posh_reward.posh.cascade import ABSENT_THINGS, VERBATIM, Cascade, doubt_of, wording_of
 from posh_reward.posh.fake_judge import FakeJudge, fake_model
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.load_judge import load_judge
@@ -47,7 +47,7 @@ def test_only_what_is_not_plain_reaches_the_full_judge(read: dict[str, Descripti
     grades = [verdict.grade for verdict in judge.grade(asked)]
     assert grades[0] == grades[4] == VERBATIM.grade
     assert grades[3] == 3.0, "other words may say what an attribute says"
-    assert ABSENT.grade in grades[1:3]
+    assert ABSENT_THINGS.grade in grades[1:3]
     assert judge.first_answers == len(asked) - len(full.questions) > 0
 
 

@@ -157,7 +157,7 @@ def test_scores_after_an_interrupt_are_those_without(error: type[BaseException])
     for _ in range(6):
         for pair, score in zip(pairs, expected, strict=True):
             if rng.random() < 0.5:  # words that have to be looked up again, as in a new process
-                for cached in (likeness.traits, likeness.probes, meaning.senses):
+                for cached in (likeness.index_keys, likeness.query_keys, meaning.find_senses):
                     cached.cache_clear()
             try:
                 with interrupted(rng.uniform(0.0002, 0.02), error):

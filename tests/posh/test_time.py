@@ -7,7 +7,7 @@ import time
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.embedded.english.run_ons import recast
+from posh_reward.embedded.english.run_ons import recast_clauses
 from posh_reward.graph.reader import MAX_CHARACTERS
 from posh_reward.reward.texts import repeated_share, says_nothing
 from tests.graph.hostile_texts import repeat
@@ -39,5 +39,5 @@ def seconds(unit: str, length: int) -> float:
     posh.score([text], [REFERENCE])
     says_nothing(text, REFERENCE)
     repeated_share(text)
-    recast(text)
+    recast_clauses(text)
     return time.process_time() - begun

@@ -25,7 +25,7 @@ class Words(Syntax):
         inside = 0 <= first < len(self) and 0 <= second < len(self)
         return inside and self.sentence[first] == self.sentence[second]
 
-    def child(self, token: int, *deps: str) -> int | None:
+    def find_child(self, token: int, *deps: str) -> int | None:
         """Return the first child of a token with one of some dependency labels, if any."""
         return next((c for c in self.children[token] if self.dep[c] in deps), None)
 
@@ -36,10 +36,11 @@ def read_words(doc: Doc) -> Words:
     columns = {field.name: getattr(syntax, field.name) for field in fields(syntax)}
     lower = tuple(text.lower() for text in syntax.text)
     # Lemmatizers keep "people", the plural of "person".
-    columns["lemma"] = tuple(
-        "person" if word == "people" and pos in NOMINAL else lemma.lower() or word
-        for word, lemma, pos in zip(lower, syntax.lemma, syntax.pos, strict=True)
-    )
+    lemmas = []
+    for word, lemma, pos in zip(lower, syntax.lemma, syntax.pos, strict=True):
+        is_people = word == "people" and pos in NOMINAL
+        lemmas.append("person" if is_people else lemma.lower() or word)
+    columns["lemma"] = tuple(lemmas)
     if lower and not any(syntax.sentence):  # no boundaries: full stops end sentences
         stops = (word in (".", "!", "?") for word in lower[:-1])
         columns["sentence"] = tuple(accumulate(stops, initial=0))
@@ -47,11 +48,11 @@ def read_words(doc: Doc) -> Words:
 
 
 DETERMINERS = frozenset("the a an this that these those some any no every each another".split())
-SIDES = frozenset(("left", "right"))
-HYPHENS = frozenset(("-", "\u2010", "\u2011", "\u2013"))
-PARTICIPLES = frozenset(("VBN", "VBG", "VBD"))
-LONGEST = 14  # most tokens before the noun of a phrase; longer phrases are parse errors
-REPAIRED = 5  # tokens before an odd one that are searched for a determiner
+SIDE_WORDS = frozenset(("left", "right"))
+HYPHEN_MARKS = frozenset(("-", "\u2010", "\u2011", "\u2013"))
+PARTICIPLE_TAGS = frozenset(("VBN", "VBG", "VBD"))
+MAX_TOKENS_BEFORE_NOUN = 14  # in its phrase; longer phrases are parse errors
+MAX_TOKENS_TO_DETERMINER = 5  # before an odd one; they are searched for a determiner
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,12 @@ def find_chunks(words: Words) -> list[Chunk]:
     for token in range(len(words)):
         # This "noun" is really the verb of the noun before: "a ewe *sniffs*".
         nouns = token and is_noun(words, token) and is_noun(words, token - 1)
-        if nouns and verb_after(words, token - 1, token):
+        if nouns and is_verb_after(words, token - 1, token):
             continue
         if ends_noun_run(words, token):
-            floor = chunks[-1].head + 1 if chunks else 0
-            chunks.append(chunk_at(words, token, floor, chunks[-1] if chunks else None))
+            chunks.append(build_chunk(words, token, chunks[-1] if chunks else None))
         elif stands_for_noun(words, token):
-            chunks.append(Chunk(elliptical_start(words, token), token, None, True))
+            chunks.append(Chunk(find_elliptical_start(words, token), token, None, True))
     return chunks
 
 
@@ -85,15 +85,19 @@ def is_noun(words: Words, token: int) -> bool:
     if not 0 <= token < len(words):
         return False
     word = words.lower[token]
-    if word in ("one", "ones") or word in lexicon.PRONOUNS or lexicon.has("distinguishing", word):
+    if (
+        word in ("one", "ones")
+        or word in lexicon.PRONOUNS
+        or lexicon.in_class("distinguishing", word)
+    ):
         return False
     if words.pos[token] not in NOMINAL:
-        return noun_by_context(words, token)
-    is_modifying_side = word in SIDES and words.dep[token] in ("amod", "compound")
+        return is_mistagged_noun(words, token)
+    is_modifying_side = word in SIDE_WORDS and words.dep[token] in ("amod", "compound")
     return not words.tag[token].startswith("VB") and not is_modifying_side
 
 
-def noun_by_context(words: Words, token: int) -> bool:
+def is_mistagged_noun(words: Words, token: int) -> bool:
     """Test for a mistagged noun: "a brown donkey/ADJ", "a lantern/ADJ burns", "that book/VERB"."""
     after_determiner = token > 0 and is_determiner(words, token - 1)
     if words.tag[token] in ("VB", "VBP"):
@@ -101,9 +105,9 @@ def noun_by_context(words: Words, token: int) -> bool:
     if words.pos[token] != "ADJ":
         return False
     if words.dep[token] != "amod":
-        return lexicon.gender_of(words.lower[token]) not in (None, lexicon.THING)
+        return lexicon.find_gender(words.lower[token]) not in (None, lexicon.THING_GENDER)
     followed = words.same_sentence(token, token + 1)
-    return after_determiner and followed and lexicon.has("stance", words.lower[token + 1])
+    return after_determiner and followed and lexicon.in_class("stance", words.lower[token + 1])
 
 
 def ends_noun_run(words: Words, token: int) -> bool:
@@ -113,24 +117,24 @@ def ends_noun_run(words: Words, token: int) -> bool:
     after = token + 1
     if not words.same_sentence(token, after):
         return True
-    if words.lower[after] in HYPHENS and words.same_sentence(after, after + 1):
+    if words.lower[after] in HYPHEN_MARKS and words.same_sentence(after, after + 1):
         return False
     if not is_noun(words, after):
         return words.dep[token] != "amod"
-    return verb_after(words, token, after)
+    return is_verb_after(words, token, after)
 
 
-def verb_after(words: Words, noun: int, after: int) -> bool:
+def is_verb_after(words: Words, noun: int, after: int) -> bool:
     """Test whether a "plural" right after a noun is really its verb.
 
     It is after "a" ("a ewe sniffs"), after a plural, and if descriptions often use that verb ("the
     angel kneels").
     """
-    if words.tag[noun] == "NNS" or lexicon.has("stance", words.lower[after]):
+    if words.tag[noun] == "NNS" or lexicon.in_class("stance", words.lower[after]):
         return words.same_sentence(noun, after)
     if words.tag[after] not in ("NNS", "NNPS"):
         return False
-    for token in range(noun - 1, max(noun - LONGEST, -1), -1):
+    for token in range(noun - 1, max(noun - MAX_TOKENS_BEFORE_NOUN, -1), -1):
         if words.lower[token] in ("a", "an"):
             return words.sentence[token] == words.sentence[noun]
         if is_determiner(words, token) or words.pos[token] in ("ADP", "VERB", "PRON", "PUNCT"):
@@ -145,21 +149,24 @@ def is_determiner(words: Words, token: int) -> bool:
 
 def is_possessive(words: Words, token: int) -> bool:
     """Test for a possessive such as "his" or "whose", even in a text without tags."""
-    return words.tag[token] in ("PRP$", "WP$") or (
-        words.dep[token] == "poss" and words.lower[token] in lexicon.PRONOUNS
-    )
+    if words.tag[token] in ("PRP$", "WP$"):
+        return True
+    return words.dep[token] == "poss" and words.lower[token] in lexicon.PRONOUNS
 
 
-def chunk_at(words: Words, head: int, floor: int, previous: Chunk | None) -> Chunk:
-    """Return the phrase that ends in the noun ``head`` and starts no earlier than ``floor``."""
+def build_chunk(words: Words, head: int, previous: Chunk | None) -> Chunk:
+    """Return the phrase that ends in the noun ``head`` and starts after the previous one."""
+    floor = 0 if previous is None else previous.head + 1
     # Leftwards from the noun to a determiner or a possessive, which always begins the phrase. A
     # token that cannot be inside a phrase ends it, unless a determiner a few tokens further left
     # shows that the tagger erred.
     start = head
-    for token in range(head - 1, max(floor, head - LONGEST) - 1, -1):
+    for token in range(head - 1, max(floor, head - MAX_TOKENS_BEFORE_NOUN) - 1, -1):
         # The "left" of "our left" does not modify a later noun.
-        our_side = words.lower[token] in SIDES and token > 0 and words.lower[token - 1] == "our"
-        if our_side or not words.same_sentence(token, head):
+        is_side = words.lower[token] in SIDE_WORDS
+        if is_side and token > 0 and words.lower[token - 1] == "our":
+            break
+        if not words.same_sentence(token, head):
             break
         if is_possessive(words, token):
             return Chunk(token, head, token)
@@ -167,56 +174,63 @@ def chunk_at(words: Words, head: int, floor: int, previous: Chunk | None) -> Chu
             return Chunk(token, head, None)
         if words.tag[token] == "POS" and previous is not None and previous.head == token - 1:
             return Chunk(previous.start, head, previous.head)
-        if not modifies(words, token):
-            determiner = determiner_before(words, token, max(floor, token - REPAIRED))
-            return Chunk(trim(words, start, head) if determiner is None else determiner, head, None)
+        if not is_modifier(words, token):
+            earliest = max(floor, token - MAX_TOKENS_TO_DETERMINER)
+            determiner = find_determiner_before(words, token, earliest)
+            if determiner is not None:
+                return Chunk(determiner, head, None)
+            break
         start = token
-    return Chunk(trim(words, start, head), head, None)
+    return Chunk(find_bare_start(words, start, head), head, None)
 
 
-def determiner_before(words: Words, token: int, floor: int) -> int | None:
+def find_determiner_before(words: Words, token: int, floor: int) -> int | None:
     """Return the determiner before mistagged modifiers: "a" of "a frozen, greenish pond"."""
     for i in range(token, floor - 1, -1):
         if is_determiner(words, i):
             return i if words.same_sentence(i, token) else None
-        in_list = words.lower[i] in (",", "and", *HYPHENS) and words.pos[i - 1] != "NOUN"
-        if not in_list and words.pos[i] not in ("ADJ", "ADV") and words.tag[i] not in PARTICIPLES:
+        in_list = words.lower[i] in (",", "and", *HYPHEN_MARKS) and words.pos[i - 1] != "NOUN"
+        if (
+            not in_list
+            and words.pos[i] not in ("ADJ", "ADV")
+            and words.tag[i] not in PARTICIPLE_TAGS
+        ):
             return None
     return None
 
 
-def modifies(words: Words, token: int) -> bool:
+def is_modifier(words: Words, token: int) -> bool:
     """Test whether a token can be between a determiner and its noun."""
     pos, word, after = words.pos[token], words.lower[token], token + 1
-    if pos in ("NOUN", "PROPN") or word in HYPHENS or adjectival(words, token):
+    if pos in ("NOUN", "PROPN") or word in HYPHEN_MARKS or is_adjectival(words, token):
         return True
-    if words.tag[token] in PARTICIPLES:
+    if words.tag[token] in PARTICIPLE_TAGS:
         return words.dep[token] == "compound" or words.lower[token - 1] in DETERMINERS
     if pos == "ADV" and words.pos[after] in ("ADJ", "VERB", "NUM", "ADV"):
         return True
     if word in (",", "and", "or", "but"):
-        before = token > 0 and adjectival(words, token - 1)
-        return before and (adjectival(words, after) or words.pos[after] in ("VERB", "ADV"))
-    return words.lower[token - 1] in HYPHENS or words.lower[after] in HYPHENS
+        before = token > 0 and is_adjectival(words, token - 1)
+        return before and (is_adjectival(words, after) or words.pos[after] in ("VERB", "ADV"))
+    return words.lower[token - 1] in HYPHEN_MARKS or words.lower[after] in HYPHEN_MARKS
 
 
-def adjectival(words: Words, token: int) -> bool:
+def is_adjectival(words: Words, token: int) -> bool:
     """Test for an adjective, a number or a participle, by any of the annotations."""
     return (
         words.pos[token] in ("ADJ", "NUM")
         or words.tag[token].startswith("JJ")
-        or lexicon.has("numbers", words.lower[token])
-        or (words.tag[token] in PARTICIPLES and words.dep[token] == "amod")
+        or lexicon.in_class("numbers", words.lower[token])
+        or (words.tag[token] in PARTICIPLE_TAGS and words.dep[token] == "amod")
     )
 
 
-def trim(words: Words, start: int, head: int) -> int:
+def find_bare_start(words: Words, start: int, head: int) -> int:
     """Return the start of a phrase without a determiner, past commas and what they separate."""
     for token in range(start, head):
         in_list = words.lower[token] in (",", "and", "or", "but")
         if in_list and words.dep[token - 1] not in ("amod", "conj"):
-            return trim(words, token + 1, head)
-    while start < head and words.lower[start] in (",", "and", "or", "but", *HYPHENS):
+            return find_bare_start(words, token + 1, head)
+    while start < head and words.lower[start] in (",", "and", "or", "but", *HYPHEN_MARKS):
         start += 1
     return start
 
@@ -224,28 +238,28 @@ def trim(words: Words, start: int, head: int) -> int:
 def stands_for_noun(words: Words, token: int) -> bool:
     """Test whether a token heads a phrase without a noun: "the third", "one of them", "both"."""
     word, after = words.lower[token], token + 1
-    if word in lexicon.PRONOUNS or phrase_goes_on(words, token):
+    if word in lexicon.PRONOUNS or goes_on_after(words, token):
         return False
     before = words.lower[token - 1] if words.same_sentence(token, token - 1) else ""
     if word in ("one", "ones") and words.dep[token] != "nummod":
         return True
-    if lexicon.has("container", word) and words.same_sentence(token, after):
+    if lexicon.in_class("container", word) and words.same_sentence(token, after):
         return words.lower[after] == "of" or (word == "both" and words.tag[token] != "CC")
-    if lexicon.has("distinguishing", word) or words.tag[token] in ("JJR", "JJS"):
+    if lexicon.in_class("distinguishing", word) or words.tag[token] in ("JJR", "JJS"):
         return before in ("the", "this", "that") and words.pos[token] != "ADV"
     return word in ("another", "others") and words.dep[token] != "det"
 
 
-def phrase_goes_on(words: Words, token: int) -> bool:
+def goes_on_after(words: Words, token: int) -> bool:
     """Test whether a noun or an adjective follows, so that a token is only a modifier."""
     after = token + 1
-    if not words.same_sentence(token, after) or lexicon.has("stance", words.lower[after]):
+    if not words.same_sentence(token, after) or lexicon.in_class("stance", words.lower[after]):
         return False
-    is_adjective = words.pos[after] in ("ADJ", "NUM") or words.lower[after] in HYPHENS
+    is_adjective = words.pos[after] in ("ADJ", "NUM") or words.lower[after] in HYPHEN_MARKS
     return is_adjective or is_noun(words, after)
 
 
-def elliptical_start(words: Words, head: int) -> int:
+def find_elliptical_start(words: Words, head: int) -> int:
     """Return the start of "the smaller one" or "the third"."""
     start = head
     while words.same_sentence(start - 1, head) and head - start < 4:
@@ -260,8 +274,8 @@ def elliptical_start(words: Words, head: int) -> int:
 Form = Literal["pronoun", "definite", "indefinite", "bare", "name", "group"]
 Role = Literal["subject", "object", "oblique", "possessor"]
 
-LONGEST_LIST = 20  # maximum conjuncts between a mention and the one whose role it shares
-DEFINITE = frozenset("the this that these those both".split())
+MAX_LISTED_CONJUNCTS = 20  # between a mention and the one whose role it shares
+DEFINITE_WORDS = frozenset("the this that these those both".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +286,7 @@ class Tail:
     noun: int | None = None  # object of the first preposition: "table" in "edge of the table"
 
 
-def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
+def find_phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
     """Return the tail of each phrase, which may include the tail of a later phrase."""
     starts = {chunk.start: index for index, chunk in enumerate(chunks)}
     tails = [Tail(chunk.head) for chunk in chunks]
@@ -281,10 +295,12 @@ def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
     for index in range(len(chunks) - 1, -1, -1):
         chunk = chunks[index]
         preposition, after = chunk.head + 1, chunk.head + 2
-        if not words.same_sentence(chunk.head, after) or not attaches(words, chunk, preposition):
+        if not words.same_sentence(chunk.head, after) or not belongs_to_phrase(
+            words, chunk, preposition
+        ):
             continue
-        target, number = starts.get(after, -1), number_after(words, preposition)
-        if side_after(words, after):
+        target, number = starts.get(after, -1), find_age_end(words, preposition)
+        if has_side_at(words, after):
             tails[index] = Tail(after + 1, after + 1)
         elif target > index:
             tails[index] = Tail(tails[target].end, chunks[target].head)
@@ -295,7 +311,7 @@ def phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
     return tails
 
 
-def attaches(words: Words, chunk: Chunk, preposition: int) -> bool:
+def belongs_to_phrase(words: Words, chunk: Chunk, preposition: int) -> bool:
     """Test whether a preposition right after a phrase belongs to it, not to the verb.
 
     Only "of", "in", "with" and sides may. Others ("holds a hat above the boy") mostly belong to the
@@ -309,10 +325,10 @@ def attaches(words: Words, chunk: Chunk, preposition: int) -> bool:
         own = words.tag[preposition + 1] == "PRP$"
         return inside and words.dep[preposition] == "prep" and not own
     opens = chunk.start == 0 or words.sentence[chunk.start - 1] != words.sentence[chunk.start]
-    return word in ("to", "on", "at") and side_after(words, preposition + 1) and (opens or inside)
+    return word in ("to", "on", "at") and has_side_at(words, preposition + 1) and (opens or inside)
 
 
-def number_after(words: Words, preposition: int) -> int | None:
+def find_age_end(words: Words, preposition: int) -> int | None:
     """Return the end of the age in "a man of about fifty"."""
     for token in (preposition + 1, preposition + 2):
         if words.same_sentence(preposition, token) and words.pos[token] == "NUM":
@@ -320,63 +336,69 @@ def number_after(words: Words, preposition: int) -> int | None:
     return None
 
 
-def side_after(words: Words, token: int) -> bool:
+def has_side_at(words: Words, token: int) -> bool:
     """Test whether a side such as "our left" or "the right" begins here."""
     if not words.same_sentence(token, token + 1):
         return False
-    return words.lower[token] in ("our", "the") and words.lower[token + 1] in SIDES
+    return words.lower[token] in ("our", "the") and words.lower[token + 1] in SIDE_WORDS
 
 
-def qualities_of(words: Words, chunk: Chunk) -> frozenset[str]:
+def find_modifiers(words: Words, chunk: Chunk) -> frozenset[str]:
     """Return the modifiers of a noun, {"small", "black"}, and a quoted word after it."""
     head = chunk.head
     first = chunk.start if chunk.possessor is None else chunk.possessor + 1
     inside = (i for i in range(first, head) if words.pos[i] not in ("PUNCT", "CCONJ", "PART"))
     texts = {words.lower[i] for i in inside}
     comparing = words.tag[head] in ("JJR", "JJS")
-    if chunk.elliptical and (comparing or lexicon.has("distinguishing", words.lower[head])):
+    if chunk.elliptical and (comparing or lexicon.in_class("distinguishing", words.lower[head])):
         texts.add(words.lower[head])
     if words.same_sentence(head, head + 2) and words.tag[head + 1] == "``":
         texts.add(words.lower[head + 2])
-    return frozenset(texts) - DETERMINERS - lexicon.classes()["generic"]
+    return frozenset(texts) - DETERMINERS - lexicon.load_classes()["generic"]
 
 
-def count_of(words: Words, chunk: Chunk) -> str:
+def find_count_word(words: Words, chunk: Chunk) -> str:
     """Return the number word: "two" for "two dogs" and "both dogs"; else empty."""
     if words.lower[chunk.start] == "both":
         return "two"
-    numbers = (words.lower[i] for i in range(chunk.start, chunk.head))
-    return next((word for word in numbers if lexicon.has("numbers", word)), "")
+    for word in words.lower[chunk.start : chunk.head]:
+        if lexicon.in_class("numbers", word):
+            return word
+    return ""
 
 
-def gender_of_phrase(words: Words, chunk: Chunk, noun: str) -> Gender | None:
+def find_phrase_gender(words: Words, chunk: Chunk, noun: str) -> Gender | None:
     """Return the gender of the noun; of a name, that of any of its words: "the Virgin Mary"."""
     if chunk.elliptical:
         return None
-    gender = lexicon.gender_of(noun)
+    gender = lexicon.find_gender(noun)
     if words.pos[chunk.head] != "PROPN":
         return gender
-    gender_of_all = lexicon.gender_of_name(words.lower[chunk.start : chunk.head + 1])
-    return gender_of_all if gender_of_all != lexicon.ANY else gender or lexicon.ANY
+    name_gender = lexicon.find_name_gender(words.lower[chunk.start : chunk.head + 1])
+    if name_gender == lexicon.ANY_GENDER and gender:
+        return gender
+    return name_gender
 
 
-def form_of(words: Words, chunk: Chunk) -> Form:
+def classify_form(words: Words, chunk: Chunk) -> Form:
     """Return the form; only definite phrases and names may resume a referent."""
     first = words.lower[chunk.start]
     singular = words.tag[chunk.head] == "NN" and words.text[chunk.head][:1].isupper()
     if not chunk.elliptical and (words.pos[chunk.head] == "PROPN" or singular):
         return "name"
-    if chunk.possessor is not None or first in DEFINITE:
+    if chunk.possessor is not None or first in DEFINITE_WORDS:
         return "definite"
-    return "indefinite" if first in DETERMINERS or chunk.elliptical else "bare"
+    if first in DETERMINERS or chunk.elliptical:
+        return "indefinite"
+    return "bare"
 
 
-def number_of(words: Words, chunk: Chunk) -> Number:
+def classify_number(words: Words, chunk: Chunk) -> Number:
     """Return singular, plural, or either (for a pair)."""
     head, first = words.lower[chunk.head], words.lower[chunk.start]
-    if lexicon.has("pair", words.lemma[chunk.head]):
-        return lexicon.EITHER
-    if any(lexicon.has("numbers", words.lower[i]) for i in range(chunk.start, chunk.head + 1)):
+    if lexicon.in_class("pair", words.lemma[chunk.head]):
+        return lexicon.EITHER_NUMBER
+    if any(lexicon.in_class("numbers", words.lower[i]) for i in range(chunk.start, chunk.head + 1)):
         return PLURAL
     if first in ("a", "an", "this", "that", "another", "every", "each", "one") or head == "one":
         return SINGULAR
@@ -388,9 +410,9 @@ def number_of(words: Words, chunk: Chunk) -> Number:
     return PLURAL if plural else SINGULAR
 
 
-def role_of(words: Words, head: int) -> Role:
+def classify_role(words: Words, head: int) -> Role:
     """Return the grammatical role, which decides how prominent a mention is."""
-    for _ in range(LONGEST_LIST):
+    for _ in range(MAX_LISTED_CONJUNCTS):
         if words.dep[head] != "conj" or words.head[head] > head:
             break
         head = words.head[head]
@@ -400,14 +422,16 @@ def role_of(words: Words, head: int) -> Role:
     if dep in ("nsubj", "nsubjpass", "csubj", "ROOT", "expl"):
         return "subject"
     if dep == "attr":
-        existential = words.child(words.head[head], "expl", "nsubj")
-        return "subject" if existential is None or words.dep[existential] == "expl" else "object"
-    return "object" if dep in ("dobj", "obj", "dative", "oprd") else "oblique"
+        other = words.find_child(words.head[head], "expl", "nsubj")
+        return "subject" if other is None or words.dep[other] == "expl" else "object"
+    if dep in ("dobj", "obj", "dative", "oprd"):
+        return "object"
+    return "oblique"
 
 
-def role_of_chunk(words: Words, chunk: Chunk) -> Role:
-    """Return ``role_of`` its noun; never subject after a preposition, whatever the parse says."""
-    role, before = role_of(words, chunk.head), chunk.start - 1
+def classify_chunk_role(words: Words, chunk: Chunk) -> Role:
+    """Return the role of its noun; never subject after a preposition, whatever the parse says."""
+    role, before = classify_role(words, chunk.head), chunk.start - 1
     is_fronted = words.same_sentence(chunk.head, before) and words.pos[before] == "ADP"
     return "oblique" if is_fronted and role == "subject" else role
 
@@ -444,19 +468,20 @@ def find_mentions(words: Words) -> list[Mention]:
     # A group ("the man and the woman") is a mention as well as its members: "they" may resume it,
     # and its referent is only as prominent as theirs.
     chunks = find_chunks(words)
-    tails = phrase_tails(words, chunks)
-    nominal = [
-        nominal_mention(words, chunk, tail)
-        for chunk, tail in zip(chunks, tails, strict=True)
-        if refers(words, chunk)
-    ]
-    pronouns = [pronoun_mention(words, i) for i, word in enumerate(words.lower) if word in PRONOUNS]
+    tails = find_phrase_tails(words, chunks)
+    mentions = []
+    for chunk, tail in zip(chunks, tails, strict=True):
+        if may_refer(words, chunk):
+            mentions.append(build_nominal_mention(words, chunk, tail))
+    for token, word in enumerate(words.lower):
+        if word in PRONOUNS:
+            mentions.append(build_pronoun_mention(words, token))
+    mentions = mark_inner(mentions)
     ends = [tail.end for tail in tails]
-    groups = [
-        group_mention(words, [chunks[i] for i in run], ends[run[-1]])
-        for run in coordinations(words, chunks, ends)
-    ]
-    return sorted(mark_inner(nominal + pronouns) + groups, key=reading_order)
+    for run in find_coordinations(words, chunks, ends):
+        members = [chunks[i] for i in run]
+        mentions.append(build_group_mention(words, members, ends[run[-1]]))
+    return sorted(mentions, key=reading_order)
 
 
 def reading_order(mention: Mention) -> tuple[int, int]:
@@ -465,17 +490,17 @@ def reading_order(mention: Mention) -> tuple[int, int]:
     return (mention.end if partitive else mention.head, mention.form == "group" or partitive)
 
 
-def refers(words: Words, chunk: Chunk) -> bool:
+def may_refer(words: Words, chunk: Chunk) -> bool:
     """Test whether a phrase may be mentioned again: not sides, times, "no ..." or "sky blue"."""
     head, after = words.lower[chunk.head], chunk.head + 1
     bare = chunk.start == chunk.head and words.same_sentence(chunk.head, after)
-    shade = bare and lexicon.has("colour", words.lower[after])
+    shade = bare and lexicon.in_class("colour", words.lower[after])
     if shade or words.lower[chunk.start] in ("no", "any"):
         return False
-    return chunk.elliptical or (head not in SIDES and not lexicon.has("temporal", head))
+    return chunk.elliptical or (head not in SIDE_WORDS and not lexicon.in_class("temporal", head))
 
 
-def pronoun_mention(words: Words, token: int) -> Mention:
+def build_pronoun_mention(words: Words, token: int) -> Mention:
     """Return the mention of a personal pronoun."""
     number, gender = PRONOUNS[words.lower[token]]
     return Mention(
@@ -487,18 +512,18 @@ def pronoun_mention(words: Words, token: int) -> Mention:
         lemma=words.lower[token],
         number=number,
         gender=gender,
-        role=role_of(words, token),
+        role=classify_role(words, token),
     )
 
 
-def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
+def build_nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
     """Return the mention of a base noun phrase with the phrases that belong to it."""
     head = chunk.head
     noun = words.lemma[head] if words.pos[head] in ("NOUN", "PROPN") else words.lower[head]
     nameless = chunk.elliptical or words.lower[chunk.start] in ("each", "every")
     other = "" if tail.noun is None else words.lemma[tail.noun]
     of = tail.noun is not None and words.lower[head + 1] == "of"
-    count = count_of(words, chunk)
+    count = find_count_word(words, chunk)
     # "A man in a smock" is told from other men by "+smock"; "of" has a field of its own.
     having = frozenset((f"+{other}",)) if other and not of else frozenset()
     return Mention(
@@ -506,12 +531,12 @@ def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
         end=tail.end,
         head=head,
         sentence=words.sentence[head],
-        form=form_of(words, chunk),
+        form=classify_form(words, chunk),
         lemma="" if nameless else noun,
-        number=number_of(words, chunk),
-        gender=gender_of_phrase(words, chunk, noun),
-        role=role_of_chunk(words, chunk),
-        modifiers=(qualities_of(words, chunk) - {count}) | having,
+        number=classify_number(words, chunk),
+        gender=find_phrase_gender(words, chunk, noun),
+        role=classify_chunk_role(words, chunk),
+        modifiers=(find_modifiers(words, chunk) - {count}) | having,
         of=other if of else "",
         count=count,
         possessor=chunk.possessor,
@@ -520,7 +545,7 @@ def nominal_mention(words: Words, chunk: Chunk, tail: Tail) -> Mention:
     )
 
 
-def group_mention(words: Words, members: list[Chunk], end: int) -> Mention:
+def build_group_mention(words: Words, members: list[Chunk], end: int) -> Mention:
     """Return the mention of all members of a coordination together."""
     first, last = members[0], members[-1]
     return Mention(
@@ -531,8 +556,8 @@ def group_mention(words: Words, members: list[Chunk], end: int) -> Mention:
         form="group",
         lemma="",
         number=PLURAL,
-        gender=lexicon.gender_of(words.lemma[first.head]) or lexicon.THING,
-        role=role_of(words, first.head),
+        gender=lexicon.find_gender(words.lemma[first.head]) or lexicon.THING_GENDER,
+        role=classify_role(words, first.head),
         parts=tuple(member.head for member in members),
     )
 
@@ -548,30 +573,28 @@ def mark_inner(mentions: list[Mention]) -> list[Mention]:
     return result
 
 
-def coordinations(words: Words, chunks: list[Chunk], ends: list[int]) -> list[list[int]]:
+def find_coordinations(words: Words, chunks: list[Chunk], ends: list[int]) -> list[list[int]]:
     """Return the indices of each coordination's phrases; ``ends`` are the phrases' last tokens."""
     groups, run = [], [0] if chunks else []  # a run: phrases with only ", and" between
     for index in range(1, len(chunks) + 1):
-        if index < len(chunks) and continues(words, chunks, ends, run, index):
+        if index < len(chunks) and continues_coordination(words, chunks, ends, run, index):
             run.append(index)
             continue
-        between = range(ends[run[0]], chunks[run[-1]].start) if len(run) > 1 else ()
-        if any(words.lower[i] == "and" for i in between):
+        if len(run) > 1 and "and" in words.lower[ends[run[0]] : chunks[run[-1]].start]:
             groups.append(run)
         run = [index]
     return groups
 
 
-def continues(
+def continues_coordination(
     words: Words, chunks: list[Chunk], ends: list[int], run: list[int], index: int
 ) -> bool:
     """Test whether a phrase continues a coordination: only ", and" between, and parsed as such."""
     chunk = chunks[index]
     between = words.lower[ends[run[-1]] + 1 : chunk.start]
     parent, last = words.head[chunk.head], chunks[run[-1]].head
-    conjunct = words.dep[chunk.head] == "conj" and any(
-        chunks[i].start <= parent <= chunks[i].head for i in (run[0], run[-1])
-    )
+    inside = any(chunks[i].start <= parent <= chunks[i].head for i in (run[0], run[-1]))
+    conjunct = words.dep[chunk.head] == "conj" and inside
     twins = words.dep[chunk.head] == words.dep[last] and parent == words.head[last]
     linked = conjunct or twins
     return linked and 0 < len(between) <= 2 and set(between) <= {",", "and"}

@@ -3,16 +3,16 @@
 ``Discourse`` holds the referents mentioned so far and all that was said of them. For each mention,
 ``Resolution`` chooses the one that it resumes, or introduces a new one.
 
-One rule is behind all others for nouns (``antecedent_of_nominal``): a phrase may resume a referent
-only if everything it says was said of that referent before. "The man on the left" can only be the
-one on the left, "the old woman" only one already called old, and "the women" cannot be a single
-woman. A pronoun (``antecedent_of_pronoun``) resumes the most prominent referent that agrees and
-that syntax does not rule out.
+One rule is behind all others for nouns (``find_nominal_antecedent``): a phrase may resume a
+referent only if everything it says was said of that referent before. "The man on the left" can only
+be the one on the left, "the old woman" only one already called old, and "the women" cannot be a
+single woman. A pronoun (``find_pronoun_antecedent``) resumes the most prominent referent that
+agrees and that syntax does not rule out.
 
 Prominence follows Lappin and Leass (1994), "An algorithm for pronominal anaphora resolution": each
 mention adds weight for its grammatical role, and weights halve with every sentence. A pronoun adds
-to each referent's prominence what speaks for it and against it (``preference``, ``agreement``); the
-largest sum wins, unless all are below ``FLOOR``.
+to each referent's prominence what speaks for it and against it (``preference_bonus``,
+``agreement_bonus``); the largest sum wins, unless all are below ``MIN_PROMINENCE``.
 """
 
 from __future__ import annotations
@@ -23,15 +23,21 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from posh_reward.embedded.coref import words as lexicon
-from posh_reward.embedded.coref.mentions import SIDES, Mention, Words, find_mentions, read_words
+from posh_reward.embedded.coref.mentions import (
+    SIDE_WORDS,
+    Mention,
+    Words,
+    find_mentions,
+    read_words,
+)
 from posh_reward.embedded.coref.words import (
     PLURAL,
     SINGULAR,
-    SPEAKER,
-    THING,
+    SPEAKER_PRONOUNS,
+    THING_GENDER,
     Gender,
     Number,
-    gender_of,
+    find_gender,
 )
 from posh_reward.types import Clusters
 
@@ -46,17 +52,17 @@ class RuleCoreferencer:
 
     def resolve(self, docs: Sequence[Doc]) -> list[Clusters]:
         """Clusters of each text, ordered by first mention."""
-        return [Resolution(read_words(doc)).clusters() for doc in docs]
+        return [Resolution(read_words(doc)).find_clusters() for doc in docs]
 
 
-ACTIVE = 40  # most recently mentioned referents, among which a pronoun may choose
-CANDIDATES = 12  # latest referents of a noun with which a definite phrase is compared
-LARGEST_GROUP = 8  # members; a larger group is not as prominent as they are
+MAX_ACTIVE_REFERENTS = 40  # most recently mentioned, among which a pronoun may choose
+MAX_CANDIDATES_PER_NOUN = 12  # latest referents, with which a definite phrase is compared
+MAX_MEMBERS_OF_PROMINENT_GROUP = 8  # a larger group is not as prominent as they are
 
-RECENCY = 100.0
-FADING = 0.5  # share of prominence left one sentence later
-ROLE = {"subject": 80.0, "object": 50.0, "oblique": 30.0, "possessor": 40.0}
-NOT_EMBEDDED = 60.0
+RECENCY_WEIGHT = 100.0
+PROMINENCE_KEPT_PER_SENTENCE = 0.5  # share that is left one sentence later
+ROLE_WEIGHTS = {"subject": 80.0, "object": 50.0, "oblique": 30.0, "possessor": 40.0}
+NOT_EMBEDDED_WEIGHT = 60.0
 
 
 @dataclass(eq=False, slots=True)
@@ -69,7 +75,7 @@ class Referent:
     sentence: int  # of the latest mention
     mentions: list[Mention] = field(default_factory=list)
     lemmas: set[str] = field(default_factory=set)
-    facts: set[str] = field(default_factory=set)  # see ``facts_of``
+    attributes: set[str] = field(default_factory=set)  # see ``find_stated_attributes``
     ofs: set[str] = field(default_factory=set)  # nouns of its "of" phrases
     possessor: Referent | None = None
     members: list[Referent] = field(default_factory=list)
@@ -77,32 +83,34 @@ class Referent:
     boost: float = 0.0  # that of the most prominent mention in ``sentence``
 
     @property
-    def last(self) -> Mention:
+    def last_mention(self) -> Mention:
         return self.mentions[-1]
 
     @property
     def is_pair(self) -> bool:
         return self.count == "two" or len(self.members) == 2
 
-    def salience(self, sentence: int) -> float:
+    def prominence_in(self, sentence: int) -> float:
         """Prominence in a sentence; a group's is at least 0.9 of its least prominent member's."""
-        own = (self.weight + self.boost) * FADING ** (sentence - self.sentence)
-        if not 2 <= len(self.members) <= LARGEST_GROUP:
+        later = sentence - self.sentence
+        own = (self.weight + self.boost) * PROMINENCE_KEPT_PER_SENTENCE**later
+        if not 2 <= len(self.members) <= MAX_MEMBERS_OF_PROMINENT_GROUP:
             return own
-        return max(own, 0.9 * min(member.salience(sentence) for member in self.members))
+        return max(own, 0.9 * min(member.prominence_in(sentence) for member in self.members))
 
-    def mention(self, mention: Mention) -> None:
-        """Add a mention, with its prominence and the facts that it states."""
+    def add_mention(self, mention: Mention) -> None:
+        """Add a mention, with its prominence and the attributes that it states."""
         # Within a sentence the most prominent mention counts, not the sum of all.
         if mention.sentence != self.sentence:
-            sentences = mention.sentence - self.sentence
-            self.weight = (self.weight + self.boost) * FADING**sentences
+            later = mention.sentence - self.sentence
+            self.weight = (self.weight + self.boost) * PROMINENCE_KEPT_PER_SENTENCE**later
             self.boost, self.sentence = 0.0, mention.sentence
-        embedded = mention.inner or mention.role == "possessor"
-        prominence = RECENCY + ROLE[mention.role] + (0.0 if embedded else NOT_EMBEDDED)
+        prominence = RECENCY_WEIGHT + ROLE_WEIGHTS[mention.role]
+        if not mention.inner and mention.role != "possessor":
+            prominence += NOT_EMBEDDED_WEIGHT
         self.boost = max(self.boost, prominence)
         self.mentions.append(mention)
-        self.facts |= mention.modifiers
+        self.attributes |= mention.modifiers
         if mention.lemma and mention.form != "pronoun":
             self.lemmas.add(mention.lemma)
         if mention.of:
@@ -125,97 +133,98 @@ class Discourse:
         self.owner: dict[int, Referent] = {}  # by token
         self._by_lemma: dict[str, dict[Referent, None]] = {}
 
-    def introduce(self, mention: Mention) -> Referent:
+    def add_referent(self, mention: Mention) -> Referent:
         """Add a referent for a mention of something new."""
         referent = Referent(mention.number, mention.gender, mention.count, mention.sentence)
         self.referents.append(referent)
-        self.resume(referent, mention)
+        self.extend_referent(referent, mention)
         return referent
 
-    def resume(self, referent: Referent, mention: Mention) -> None:
+    def extend_referent(self, referent: Referent, mention: Mention) -> None:
         """Add a mention to its referent, which becomes the latest one."""
-        referent.mention(mention)
+        referent.add_mention(mention)
         # ``active`` is ordered, for ties and for forgetting.
         if referent in self.active:
             self.active.remove(referent)
         self.active.append(referent)
-        del self.active[:-ACTIVE]
+        del self.active[:-MAX_ACTIVE_REFERENTS]
         # The possessor keeps its own tokens: "his hat" owns "hat", not "his".
         if mention.form != "group":
             own = mention.start if mention.possessor is None else mention.possessor + 1
             self.owner.update(dict.fromkeys(range(own, mention.head + 1), referent))
         for lemma in referent.lemmas:
-            self.call(referent, lemma)
+            self.make_latest(referent, lemma)
 
-    def of_noun(self, lemma: str) -> list[Referent]:
+    def latest_of_noun(self, lemma: str) -> list[Referent]:
         """Latest referents of a noun, latest first."""
-        return list(islice(reversed(self._by_lemma.get(lemma, {})), CANDIDATES))
+        return list(islice(reversed(self._by_lemma.get(lemma, {})), MAX_CANDIDATES_PER_NOUN))
 
-    def call(self, referent: Referent, lemma: str) -> None:
+    def make_latest(self, referent: Referent, lemma: str) -> None:
         """Make a referent the latest one of a noun."""
         referents = self._by_lemma.setdefault(lemma, {})
         referents.pop(referent, None)
         referents[referent] = None
 
 
-SYNONYMS = 80  # latest referents among which "the tree" may resume "an oak"
+MAX_REFERENTS_FOR_SYNONYM = 80  # latest ones, among which "the tree" may resume "an oak"
 
 
-def antecedent_of_nominal(
+def find_nominal_antecedent(
     discourse: Discourse, mention: Mention, possessor: Referent | None
 ) -> Referent | None:
     """Return the referent that a noun phrase resumes; None if it introduces a new one.
 
     "The man on the left is old. The man on the right sleeps. The old man smiles. The tall man
     sings." The second phrase cannot resume the first, of whom "on the right" was not said. "The old
-    man" resumes the first, of whom the sentence said so (``facts_of``). Nobody was called tall, so
-    "the tall man" is a third man.
+    man" resumes the first, of whom the sentence said so (``find_stated_attributes``). Nobody was
+    called tall, so "the tall man" is a third man.
     """
     if mention.form not in ("definite", "name") or not mention.lemma:
         return None
     if mention.elliptical and not mention.modifiers:
         return None
     # Candidates come latest first, so the first that fits is the nearest one.
-    candidates = discourse.of_noun(mention.lemma)
+    candidates = discourse.latest_of_noun(mention.lemma)
     if mention.form == "name":
-        return next((r for r in candidates if same_name(mention, r)), None)
+        return next((r for r in candidates if has_same_name(mention, r)), None)
     if mention.possessor is not None and possessor is None:
         return None
     for referent in candidates:
-        if compatible(mention, referent) and same_owner(possessor, referent):
+        if is_compatible(mention, referent) and has_same_owner(possessor, referent):
             return referent
     # No candidate fits everything that the phrase says; the only one may still be meant.
-    candidate = candidates[0] if len(candidates) == 1 else None
-    if candidate and same_owner(possessor, candidate) and only_one(mention, candidate):
-        return candidate
-    if possessor is not None or lexicon.has("relational", mention.lemma):
+    if len(candidates) == 1:
+        [only] = candidates
+        if has_same_owner(possessor, only) and may_extend_only_one(mention, only):
+            return only
+    if possessor is not None or lexicon.in_class("relational", mention.lemma):
         return None
-    return synonym(discourse, mention)
+    return find_synonym(discourse, mention)
 
 
-def compatible(mention: Mention, referent: Referent) -> bool:
+def is_compatible(mention: Mention, referent: Referent) -> bool:
     """Test whether number, gender, count and modifiers agree, and neither contains the other."""
     if not may_corefer(mention, referent):
         return False
     # "The others" are not the men that a plain "the men" means: only "others" resumes them.
-    if "others" in referent.facts - mention.modifiers:
+    if "others" in referent.attributes - mention.modifiers:
         return False
     if mention.count and mention.count != referent.count:
         return False
-    if lexicon.has("relational", mention.lemma):
+    if lexicon.in_class("relational", mention.lemma):
         # Every whole has its own parts and places ("the edge", "the middle"): two are the same only
         # if they are described alike and belong to the same noun.
         first = referent.mentions[0]
         return first.modifiers == mention.modifiers and first.of == mention.of
     if mention.of and mention.of not in referent.ofs:
         return False
-    return mention.modifiers <= referent.facts
+    return mention.modifiers <= referent.attributes
 
 
 def may_corefer(mention: Mention, referent: Referent) -> bool:
     """Test whether number and gender agree, and no token is shared with the latest mention."""
     # Nothing is mentioned inside its own description.
-    last = referent.last
+    last = referent.last_mention
     if mention.start <= last.end and last.start <= mention.end:
         return False
     if mention.gender and referent.gender and not mention.gender & referent.gender:
@@ -223,158 +232,171 @@ def may_corefer(mention: Mention, referent: Referent) -> bool:
     return bool(mention.number & referent.number)
 
 
-def only_one(mention: Mention, referent: Referent) -> bool:
+def may_extend_only_one(mention: Mention, referent: Referent) -> bool:
     """Test whether a phrase may add something new to the only referent with its noun.
 
-    Things may get a side: "the floor to our left" after the only floor. Living beings may get
+    Objects may get a side: "the floor to our left" after the only floor. Living beings may get
     anything that does not contrast: "the bulky cow" after the only cow.
     """
-    if lexicon.has("relational", mention.lemma) or mention.gender is None:
+    if lexicon.in_class("relational", mention.lemma) or mention.gender is None:
         return False
-    if lexicon.animate(mention.gender, (mention.lemma,)):
-        bare = replace(mention, modifiers=frozenset())
-        return not contrasts(mention, referent) and compatible(bare, referent)
-    qualities = {fact for fact in mention.modifiers if not fact.startswith("+")}
-    sides = {fact for fact in referent.facts if fact in ("+left", "+right")}
-    bare = replace(mention, modifiers=frozenset(qualities))
-    return not sides and "s" in referent.number and compatible(bare, referent)
+    if lexicon.is_animate(mention.gender, (mention.lemma,)):
+        unmodified = replace(mention, modifiers=frozenset())
+        return not has_contrast(mention, referent) and is_compatible(unmodified, referent)
+    if "s" not in referent.number or not referent.attributes.isdisjoint(("+left", "+right")):
+        return False
+    qualities = [quality for quality in mention.modifiers if not quality.startswith("+")]
+    return is_compatible(replace(mention, modifiers=frozenset(qualities)), referent)
 
 
-def contrasts(mention: Mention, referent: Referent) -> bool:
+def has_contrast(mention: Mention, referent: Referent) -> bool:
     """Test for a modifier that chooses among several: "other", "younger", "on the left"."""
-    for quality in mention.modifiers - referent.facts:
+    for quality in mention.modifiers - referent.attributes:
         if quality.startswith("+") or quality.endswith(("er", "est")):
             return True
-        if lexicon.has("distinguishing", quality) or quality in SIDES:
+        if lexicon.in_class("distinguishing", quality) or quality in SIDE_WORDS:
             return True
         for name in ("contrast.age", "contrast.size", "contrast.colour"):
-            if lexicon.has(name, quality) and referent.facts & lexicon.classes()[name]:
+            alternatives = lexicon.load_classes()[name]
+            if quality in alternatives and not alternatives.isdisjoint(referent.attributes):
                 return True
     return False
 
 
-def same_owner(possessor: Referent | None, referent: Referent) -> bool:
+def has_same_owner(possessor: Referent | None, referent: Referent) -> bool:
     """Test whether "his head" has the same owner; "the skirt" may be anyone's."""
     return possessor is None or possessor is referent.possessor
 
 
-def same_name(mention: Mention, referent: Referent) -> bool:
+def has_same_name(mention: Mention, referent: Referent) -> bool:
     """Test whether one name is a shorter form of the other: "Mary", "the Virgin Mary"."""
-    nested = mention.modifiers <= referent.facts or referent.facts <= mention.modifiers
+    nested = mention.modifiers <= referent.attributes or referent.attributes <= mention.modifiers
     return nested and may_corefer(mention, referent)
 
 
-def synonym(discourse: Discourse, mention: Mention) -> Referent | None:
+def find_synonym(discourse: Discourse, mention: Mention) -> Referent | None:
     """Return the latest referent that the phrase names by another word, as in "the dog"."""
-    recent = discourse.referents[-SYNONYMS:]
-    for referent in sorted(recent, key=lambda r: r.last.head, reverse=True):
+    recent = discourse.referents[-MAX_REFERENTS_FOR_SYNONYM:]
+    for referent in sorted(recent, key=lambda r: r.last_mention.head, reverse=True):
         # Hypernyms and synonyms only; equal nouns have rules of their own.
         others = referent.lemmas - {mention.lemma}
-        related = any(lexicon.resumes(mention.lemma, lemma) for lemma in others)
-        if (related or agent_of(mention.lemma, referent.facts)) and compatible(mention, referent):
+        related = any(lexicon.may_resume(mention.lemma, lemma) for lemma in others)
+        if not related and not is_agent(mention.lemma, referent.attributes):
+            continue
+        if is_compatible(mention, referent):
             return referent
     return None
 
 
-def agent_of(noun: str, facts: set[str]) -> bool:
-    """Test whether "the sleeper" is known to sleep, by the fact "=sleep"."""
+def is_agent(noun: str, attributes: set[str]) -> bool:
+    """Test whether "the sleeper" is known to sleep, by the attribute "=sleep"."""
     if not noun.endswith(("er", "or")) or len(noun) < 5:
         return False
     stem = noun[:-2]
     doubled = stem[:-1] if stem[-1] == stem[-2] else stem
-    return any(f"={verb}" in facts for verb in (stem, stem + "e", doubled))
+    return not attributes.isdisjoint((f"={stem}", f"={stem}e", f"={doubled}"))
 
 
-WINDOW = 4  # sentences that a pronoun looks back; a pair may be further away after "between"
-REFLEXIVE = ("self", "selves")
+MAX_SENTENCES_BACK = 4  # to what a pronoun means; a pair may be further away after "between"
+REFLEXIVE_ENDINGS = ("self", "selves")
 
 # Bonuses and penalties, in units of prominence.
-PARALLEL = 40.0  # the referent's latest mention has the pronoun's grammatical role
-OWN_SUBJECT = 60.0  # "his" refers to the subject of its own clause
-TWO = 200.0  # "between them" refers to a pair
-VAGUE = -70.0  # places and parts: "the middle", "the edge"
-NEARNESS = 2.0  # penalty per token in between, up to FAR, for pronouns that are not subjects
-FAR = 30
-PEOPLE_FIRST = 60.0  # "they" refers to people or animals
-SINGULAR_THEY = -80.0  # "they" refers to one person of unknown gender
-NOT_LISTED = -200.0  # "he" or "she" refers to a subject that is not in the lexicon
-FLOOR = 12.0  # prominence, and sum, below which a referent is forgotten
+PARALLEL_ROLE_BONUS = 40.0  # the referent's latest mention has the pronoun's grammatical role
+OWN_SUBJECT_BONUS = 60.0  # "his" refers to the subject of its own clause
+PAIR_BONUS = 200.0  # "between them" refers to a pair
+VAGUE_REFERENT_PENALTY = -70.0  # places and parts: "the middle", "the edge"
+PENALTY_PER_TOKEN = 2.0  # in between, for pronouns that are not subjects, but no more than for
+MAX_PENALISED_TOKENS = 30
+PEOPLE_FIRST_BONUS = 60.0  # "they" refers to people or animals
+SINGULAR_THEY_PENALTY = -80.0  # "they" refers to one person of unknown gender
+NOT_LISTED_PENALTY = -200.0  # "he" or "she" refers to a subject that is not in the lexicon
+MIN_PROMINENCE = 12.0  # prominence, and sum, below which a referent is forgotten
 
 
-def antecedent_of_pronoun(words: Words, discourse: Discourse, mention: Mention) -> Referent | None:
+def find_pronoun_antecedent(
+    words: Words, discourse: Discourse, mention: Mention
+) -> Referent | None:
     """Return the most prominent referent that agrees and that syntax does not rule out."""
-    if mention.lemma == "it" and expletive(words, mention.head):
+    if mention.lemma == "it" and is_expletive(words, mention.head):
         return None
-    subject = clause_subject(words, discourse, mention.head)
-    if mention.lemma.endswith(REFLEXIVE) and subject and agreement(mention, subject) is not None:
+    subject = find_clause_subject(words, discourse, mention.head)
+    is_reflexive = mention.lemma.endswith(REFLEXIVE_ENDINGS)
+    if is_reflexive and subject and agreement_bonus(mention, subject) is not None:
         return subject
-    impossible = impossible_referents(words, discourse, mention, subject)
+    impossible = find_impossible_referents(words, discourse, mention, subject)
     # "A woman holds a dog near a girl. She smiles at it." Prominence of the woman is 100 for being
     # recent + 80 as a subject + 60 as no part of a phrase = 240, of the dog 210, of the girl 190; a
     # sentence later half: 120, 105, 95. For "she", a subject like the woman, the woman gets 40 more
-    # (``PARALLEL``) and wins with 160. For "it", the two people do not agree; the dog, 8 tokens
-    # back, is left with 105 - 2 * 8 = 89.
-    best, best_score = None, FLOOR
+    # (``PARALLEL_ROLE_BONUS``) and wins with 160. For "it", the two people do not agree; the dog, 8
+    # tokens back, is left with 105 - 2 * 8 = 89.
+    best, best_score = None, MIN_PROMINENCE
     between = mention.head > 0 and words.lower[mention.head - 1] == "between"
     # Ties go to the latest mention: ``active`` runs from the oldest to the latest.
     for referent in discourse.active:
-        cost = agreement(mention, referent)
-        if cost is None or referent in impossible or contains(referent.last, mention):
+        bonus = agreement_bonus(mention, referent)
+        if bonus is None or referent in impossible:
             continue
-        far = mention.sentence - referent.sentence > WINDOW
+        if contains_pronoun(referent.last_mention, mention):
+            continue
+        far = mention.sentence - referent.sentence > MAX_SENTENCES_BACK
         # Lappin and Leass: prominence halves with each sentence, and a referent below the floor is
         # forgotten. Pairs are kept within the window, and beyond it after "between".
-        score = referent.salience(mention.sentence)
-        if (score < FLOOR or far) and not (referent.is_pair and (between or not far)):
+        score = referent.prominence_in(mention.sentence)
+        if (score < MIN_PROMINENCE or far) and not (referent.is_pair and (between or not far)):
             continue
-        score += cost + preference(mention, referent)
-        score += TWO if referent.is_pair and between else 0.0
-        if mention.role == "possessor" and referent is subject and cost >= 0:
-            score += 0.0 if vague(referent) else OWN_SUBJECT
+        score += bonus + preference_bonus(mention, referent)
+        if referent.is_pair and between:
+            score += PAIR_BONUS
+        is_own_subject = mention.role == "possessor" and referent is subject
+        if is_own_subject and bonus >= 0 and not is_vague(referent):
+            score += OWN_SUBJECT_BONUS
         if score >= best_score:
             best, best_score = referent, score
     return best
 
 
-def agreement(mention: Mention, referent: Referent) -> float | None:
+def agreement_bonus(mention: Mention, referent: Referent) -> float | None:
     """Return the bonus or penalty of a referent that agrees in number and gender, else None."""
-    if referent.mentions[0].lemma in SPEAKER:
+    if referent.mentions[0].lemma in SPEAKER_PRONOUNS:
         return None
     if mention.number == PLURAL:
         if "p" in referent.number:
-            living = referent.gender and lexicon.animate(referent.gender, referent.lemmas)
-            return PEOPLE_FIRST if living else 0.0
-        of_either_sex = referent.gender in (lexicon.PERSON, lexicon.ANY)
-        person = of_either_sex and not any(map(lexicon.is_animal, referent.lemmas))
-        return SINGULAR_THEY if person else None
+            if referent.gender and lexicon.is_animate(referent.gender, referent.lemmas):
+                return PEOPLE_FIRST_BONUS
+            return 0.0
+        of_either_sex = referent.gender in (lexicon.PERSON_GENDER, lexicon.ANY_GENDER)
+        if of_either_sex and not any(map(lexicon.is_animal, referent.lemmas)):
+            return SINGULAR_THEY_PENALTY
+        return None
     if "s" not in referent.number:
         return None
-    if mention.gender == lexicon.THING:
+    if mention.gender == lexicon.THING_GENDER:
         return 0.0 if referent.gender is None or "n" in referent.gender else None
     # A noun without a listed gender is probably a thing: "he" may mean it only as a subject.
     if referent.gender is None:
-        return NOT_LISTED if referent.last.role == "subject" else None
+        return NOT_LISTED_PENALTY if referent.last_mention.role == "subject" else None
     assert mention.gender is not None
     return 0.0 if mention.gender & referent.gender else None
 
 
-def preference(mention: Mention, referent: Referent) -> float:
+def preference_bonus(mention: Mention, referent: Referent) -> float:
     """Score the same role up, distance and vague referents down."""
-    score = PARALLEL if mention.role == referent.last.role else 0.0
-    if vague(referent):
-        score += VAGUE
+    score = PARALLEL_ROLE_BONUS if mention.role == referent.last_mention.role else 0.0
+    if is_vague(referent):
+        score += VAGUE_REFERENT_PENALTY
     if mention.role not in ("subject", "possessor"):
-        score -= NEARNESS * min(mention.start - referent.last.head, FAR)
+        between = mention.start - referent.last_mention.head
+        score -= PENALTY_PER_TOKEN * min(between, MAX_PENALISED_TOKENS)
     return score
 
 
-def vague(referent: Referent) -> bool:
+def is_vague(referent: Referent) -> bool:
     """Test for a place, a part or the picture itself, which pronouns seldom mean."""
-    kinds = lexicon.classes()
+    kinds = lexicon.load_classes()
     return any(not referent.lemmas.isdisjoint(kinds[name]) for name in ("relational", "frame"))
 
 
-def contains(outer: Mention, pronoun: Mention) -> bool:
+def contains_pronoun(outer: Mention, pronoun: Mention) -> bool:
     """Test whether a pronoun is inside a phrase, where it cannot mean the whole phrase."""
     return (
         outer.form != "pronoun"
@@ -383,7 +405,7 @@ def contains(outer: Mention, pronoun: Mention) -> bool:
     )
 
 
-def expletive(words: Words, token: int) -> bool:
+def is_expletive(words: Words, token: int) -> bool:
     """Test whether "it" refers to nothing: "it is raining", "it seems that", "it is unclear if"."""
     if words.dep[token] == "expl":
         return True
@@ -393,20 +415,23 @@ def expletive(words: Words, token: int) -> bool:
     lemma, after = words.lemma[verb], words.lower[verb + 1]
     if lemma in ("seem", "appear"):
         return after in ("that", "as")
-    return lemma in ("rain", "snow") or (lemma == "be" and lexicon.has("judging", after))
+    return lemma in ("rain", "snow") or (lemma == "be" and lexicon.in_class("judging", after))
 
 
-def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent | None:
+def find_clause_subject(words: Words, discourse: Discourse, token: int) -> Referent | None:
     """Return the subject of the clause around a token, its own or one shared with another."""
-    verb = governing_verb(words, token)
+    verb = find_governing_verb(words, token)
     if verb is None:  # the parser found none: the latest subject so far
-        here = (r for r in reversed(discourse.active) if r.last.sentence == words.sentence[token])
-        return next((referent for referent in here if referent.last.role == "subject"), None)
+        for referent in reversed(discourse.active):
+            last = referent.last_mention
+            if last.role == "subject" and last.sentence == words.sentence[token]:
+                return referent
+        return None
     # Upwards: "She sits and reads, holding her hat", where "holding" and "reads" share "She".
     for _ in range(6):
         if verb is None:
             return None
-        subject = words.child(verb, "nsubj", "nsubjpass")
+        subject = words.find_child(verb, "nsubj", "nsubjpass")
         if subject is not None and subject != token:
             # In "the man who holds his hat", the subject is the man.
             if words.dep[verb] == "relcl" and words.tag[subject] in ("WDT", "WP"):
@@ -420,7 +445,7 @@ def clause_subject(words: Words, discourse: Discourse, token: int) -> Referent |
     return None
 
 
-def governing_verb(words: Words, token: int) -> int | None:
+def find_governing_verb(words: Words, token: int) -> int | None:
     """Return the nearest verb above a token."""
     for _ in range(12):
         parent = words.head[token]
@@ -432,7 +457,7 @@ def governing_verb(words: Words, token: int) -> int | None:
     return None
 
 
-def impossible_referents(
+def find_impossible_referents(
     words: Words, discourse: Discourse, mention: Mention, subject: Referent | None
 ) -> list[Referent]:
     """Return the referents that a pronoun cannot mean because they share its clause or phrase.
@@ -443,24 +468,30 @@ def impossible_referents(
     token, parent = mention.head, words.head[mention.head]
     if mention.role == "possessor":
         # One can turn or look to one's own right.
-        above = governing_verb(words, token)
-        turns = above is None or lexicon.has("turning", words.lemma[above])
-        return [subject] if subject and words.lower[parent] in SIDES and not turns else []
+        above = find_governing_verb(words, token)
+        turns = above is None or lexicon.in_class("turning", words.lemma[above])
+        if subject is None or turns or words.lower[parent] not in SIDE_WORDS:
+            return []
+        return [subject]
     preposition = words.lower[parent] if words.dep[token] == "pobj" else ""
     direct = words.dep[token] in ("dobj", "dative", "obj", "iobj")
     if preposition == "of" and words.lower[words.head[parent]] == "front":
         preposition = "behind"
     # Binding (principle B): a plain pronoun does not mean another argument of its own verb, "the
     # man washes him"; a possessive or a place may, "the man puts his hat beside him".
-    bound = direct or (preposition and not lexicon.has("locative", preposition))
+    bound = direct or (preposition and not lexicon.in_class("locative", preposition))
     impossible = [subject] if subject and bound else []
     verb = words.head[parent] if preposition else parent
     # In "making it a focal point", "it" may be anything in the main clause.
     if words.tag[verb] == "VBG" and words.lemma[verb] in ("make", "give", "let", "leave", "cause"):
         return []
-    siblings = [i for i in words.children[verb] if i != token and words.dep[i] in ("dobj", "obj")]
-    excluded = [*siblings, verb] if preposition else siblings
-    return impossible + [discourse.owner[i] for i in excluded if i in discourse.owner]
+    excluded = [i for i in words.children[verb] if words.dep[i] in ("dobj", "obj")]
+    if preposition:
+        excluded.append(verb)
+    for other in excluded:
+        if other != token and other in discourse.owner:
+            impossible.append(discourse.owner[other])
+    return impossible
 
 
 class Resolution:
@@ -471,186 +502,193 @@ class Resolution:
         self.discourse = Discourse()
         self.speakers: dict[str, Referent] = {}
 
-    def clusters(self) -> Clusters:
+    def find_clusters(self) -> Clusters:
         """Resolve all mentions, and return the clusters ordered by first mention."""
         for mention in find_mentions(self.words):
-            self.resolve(mention)
-        spans = (
-            tuple(sorted({mention.span for mention in referent.mentions}))
-            for referent in self.discourse.referents
-        )
-        return tuple(sorted(cluster for cluster in spans if len(cluster) > 1))
+            self.resolve_mention(mention)
+        clusters = []
+        for referent in self.discourse.referents:
+            spans = {mention.span for mention in referent.mentions}
+            if len(spans) > 1:
+                clusters.append(tuple(sorted(spans)))
+        return tuple(sorted(clusters))
 
-    def resolve(self, mention: Mention) -> None:
+    def resolve_mention(self, mention: Mention) -> None:
         """Link one mention to the referent that it resumes, or introduce a new one."""
         if mention.elliptical:
-            mention = self.complete(mention)
+            mention = self.complete_ellipsis(mention)
         # Left to right and greedy: a wrong link is never undone, but each decision knows the whole
         # text so far, and the time is linear.
-        referent = self.antecedent(mention)
+        referent = self.find_antecedent(mention)
         if referent is None:
             if self.describes_subject(mention):
                 return
-            referent = self.discourse.introduce(mention)
-            self.place(referent, mention)
+            referent = self.discourse.add_referent(mention)
+            self.link_to_owner(referent, mention)
         else:
             # "The man with a hat", said of a man without one so far: the mention ends at "man".
-            extends = any(f[0] == "+" and f not in referent.facts for f in mention.modifiers)
+            extends = any(f[0] == "+" and f not in referent.attributes for f in mention.modifiers)
             if extends and mention.form == "definite":
                 mention = replace(mention, end=mention.head)
-            self.discourse.resume(referent, mention)
+            self.discourse.extend_referent(referent, mention)
         if mention.form not in ("pronoun", "group"):
-            referent.facts |= facts_of(self.words, mention)
+            referent.attributes |= find_stated_attributes(self.words, mention)
 
-    def antecedent(self, mention: Mention) -> Referent | None:
+    def find_antecedent(self, mention: Mention) -> Referent | None:
         """Return the referent that a mention resumes, by the rules for its form."""
-        speaker = speaker_of(mention)
+        speaker = find_speaker(mention)
         if speaker:
             return self.speakers.get(speaker)
         if mention.form == "pronoun":
-            return antecedent_of_pronoun(self.words, self.discourse, mention)
+            return find_pronoun_antecedent(self.words, self.discourse, mention)
         if mention.count == "two" and self.words.lower[mention.start] == "both":
-            return self.pair(mention)
-        antecedent = antecedent_of_nominal(self.discourse, mention, self.possessor(mention))
-        return antecedent or self.cataphor(mention)
+            return self.find_pair(mention)
+        antecedent = find_nominal_antecedent(self.discourse, mention, self._find_possessor(mention))
+        return antecedent or self.find_cataphor(mention)
 
-    def possessor(self, mention: Mention) -> Referent | None:
+    def _find_possessor(self, mention: Mention) -> Referent | None:
         """Return the referent of "his" in "his head"."""
         owner = self.discourse.owner
         return None if mention.possessor is None else owner.get(mention.possessor)
 
-    def place(self, referent: Referent, mention: Mention) -> None:
+    def link_to_owner(self, referent: Referent, mention: Mention) -> None:
         """Link a new referent to its owner, its group and its members."""
-        speaker = speaker_of(mention)
+        speaker = find_speaker(mention)
         if speaker:
             self.speakers[speaker] = referent
-        referent.possessor = self.possessor(mention)
+        referent.possessor = self._find_possessor(mention)
         owner = self.discourse.owner
         referent.members = [owner[part] for part in mention.parts if part in owner]
         # "Two men ... the man on the left": one of a group, which "they" and "both" can then mean.
         if mention.form == "definite" and "p" not in mention.number and mention.modifiers:
-            groups = (r for r in self.discourse.of_noun(mention.lemma) if "p" in r.number)
+            groups = (r for r in self.discourse.latest_of_noun(mention.lemma) if "p" in r.number)
             if (group := next(groups, None)) is not None:
                 group.members.append(referent)
 
-    def complete(self, mention: Mention) -> Mention:
+    def complete_ellipsis(self, mention: Mention) -> Mention:
         """Add the noun that an elliptical phrase omits: "ship" to "the third" of three ships."""
-        source = self.ellipsis(mention)
+        source = self.find_omitted_noun(mention)
         if source is None:
             return mention
         noun = next((m for m in source.mentions if m.lemma and m.form != "pronoun"), None)
         return replace(mention, lemma=noun.lemma if noun else "", gender=source.gender)
 
-    def ellipsis(self, mention: Mention) -> Referent | None:
+    def find_omitted_noun(self, mention: Mention) -> Referent | None:
         """Return the referent whose noun an elliptical phrase omits."""
         if mention.end > mention.head and self.words.lower[mention.head + 1] == "of":
             # The awnings of "one of the awnings in front": the last token's, else the first found.
             owner = self.discourse.owner
             tokens = (mention.end, *range(mention.head + 2, mention.end))
             return next((owner[i] for i in tokens if i in owner), None)
-        recent = [r for r in reversed(self.discourse.active) if r.last.form != "group"]
+        recent = [r for r in reversed(self.discourse.active) if r.last_mention.form != "group"]
         if mention.form == "indefinite":
             return recent[0] if recent else None
         # "The third" is one of several that were counted or listed; failing that, of any plural.
-        groups = (r for r in recent if r.count or r.members)
-        return next(groups, None) or next((r for r in recent if "p" in r.number), None)
+        counted = [r for r in recent if r.count or r.members]
+        plural = [r for r in recent if "p" in r.number]
+        return next(iter(counted + plural), None)
 
-    def pair(self, mention: Mention) -> Referent | None:
+    def find_pair(self, mention: Mention) -> Referent | None:
         """Return the referent that "both" resumes: the latest pair."""
         for referent in reversed(self.discourse.active):
             if referent.is_pair and (not mention.lemma or mention.lemma in referent.lemmas):
                 return referent
         return None
 
-    def cataphor(self, mention: Mention) -> Referent | None:
+    def find_cataphor(self, mention: Mention) -> Referent | None:
         """Return the referent of an earlier pronoun: "In her hands, a woman holds a bowl"."""
         if mention.role != "subject" or mention.form == "group":
             return None
         for referent in reversed(self.discourse.active[-6:]):
             first = referent.mentions[0]
-            orphan = all(m.form == "pronoun" for m in referent.mentions) and not speaker_of(first)
-            if orphan and first.sentence == mention.sentence and agreeing(first, mention):
+            orphan = all(m.form == "pronoun" for m in referent.mentions) and not find_speaker(first)
+            if orphan and first.sentence == mention.sentence and agrees_with_noun(first, mention):
                 return referent
         return None
 
     def describes_subject(self, mention: Mention) -> bool:
         """Test for a predicate noun that describes the subject, to which it may refer later."""
-        subject = predicate_noun_of(self.words, mention)
-        referent = self.discourse.owner.get(subject) if subject is not None else None
-        if referent is None or (referent.last.form == "pronoun" and referent.gender == THING):
+        subject = find_described_subject(self.words, mention)
+        if subject is None or subject not in self.discourse.owner:
             return False
-        if mention.lemma and gender_of(mention.lemma) not in (None, THING):
+        referent = self.discourse.owner[subject]
+        if referent.last_mention.form == "pronoun" and referent.gender == THING_GENDER:
+            return False
+        if mention.lemma and find_gender(mention.lemma) not in (None, THING_GENDER):
             referent.lemmas.add(mention.lemma)
-            self.discourse.call(referent, mention.lemma)
-            referent.facts |= mention.modifiers
+            self.discourse.make_latest(referent, mention.lemma)
+            referent.attributes |= mention.modifiers
             return True
         return False
 
 
-def speaker_of(mention: Mention) -> str:
+def find_speaker(mention: Mention) -> str:
     """Return "we", "i" or "you" for a mention of the viewer, writer or reader; else empty."""
     if mention.form == "pronoun":
-        return SPEAKER.get(mention.lemma, "")
+        return SPEAKER_PRONOUNS.get(mention.lemma, "")
     return "we" if mention.form == "definite" and mention.lemma == "viewer" else ""
 
 
-def agreeing(pronoun: Mention, noun: Mention) -> bool:
+def agrees_with_noun(pronoun: Mention, noun: Mention) -> bool:
     """Test whether a pronoun and a later noun agree in number and gender."""
     genders = pronoun.gender and noun.gender and pronoun.gender & noun.gender
     return bool(pronoun.number & noun.number and genders)
 
 
-HAVING = frozenset("wear have hold carry".split())
+HAVING_VERBS = frozenset("wear have hold carry".split())
 
 
-def facts_of(words: Words, mention: Mention) -> set[str]:
-    """Return the facts stated outside of the phrase: {"old"} in "The man is old".
+def find_stated_attributes(words: Words, mention: Mention) -> set[str]:
+    """Return the attributes stated outside of the phrase: {"old"} in "The man is old".
 
     "=sleep": the referent is the subject of this verb. "+hat": it wears, has, holds or carries one,
     which a later phrase may express as "with a hat".
     """
-    facts = loose_adjectives(words, mention.end + 1) | fronted_side(words, mention)
+    attributes = find_loose_adjectives(words, mention.end + 1) | find_fronted_side(words, mention)
     verb = words.head[mention.head]
     if words.dep[mention.head] not in ("nsubj", "nsubjpass") or verb == mention.head:
-        return facts
-    facts.add(f"={words.lemma[verb]}")
+        return attributes
+    attributes.add(f"={words.lemma[verb]}")
     for child in words.children[verb]:
         dep = words.dep[child]
         if dep in ("acomp", "oprd") or (dep == "attr" and words.pos[child] == "ADJ"):
-            facts.add(words.lower[child])
-        elif dep in ("dobj", "obj") and words.lemma[verb] in HAVING:
-            facts.add(f"+{words.lemma[child]}")
+            attributes.add(words.lower[child])
+        elif dep in ("dobj", "obj") and words.lemma[verb] in HAVING_VERBS:
+            attributes.add(f"+{words.lemma[child]}")
         elif dep == "prep" and words.lower[child] in ("in", "with"):
-            facts |= {f"+{words.lemma[i]}" for i in words.children[child] if words.dep[i] == "pobj"}
-    return facts
+            objects = [i for i in words.children[child] if words.dep[i] == "pobj"]
+            attributes.update(f"+{words.lemma[i]}" for i in objects)
+    return attributes
 
 
-def loose_adjectives(words: Words, token: int) -> set[str]:
+def find_loose_adjectives(words: Words, token: int) -> set[str]:
     """Return {"taller", "thinner"} in "the woman, taller and thinner, has"."""
-    facts: set[str] = set()
+    attributes: set[str] = set()
     if token >= len(words) or words.lower[token] != ",":
-        return facts
+        return attributes
     sentence, token = words.sentence[token], token + 1
     while token < len(words) and words.sentence[token] == sentence:
         if words.pos[token] == "ADJ":
-            facts.add(words.lower[token])
+            attributes.add(words.lower[token])
         elif words.pos[token] not in ("ADV", "CCONJ", "PUNCT") or words.lower[token] == ";":
             break
         token += 1
     ends_phrase = token < len(words) and words.pos[token] in ("VERB", "AUX", "ADP", "PUNCT", "NOUN")
-    return facts if ends_phrase and words.pos[token] != "NOUN" else set()
+    return attributes if ends_phrase and words.pos[token] != "NOUN" else set()
 
 
-def fronted_side(words: Words, mention: Mention) -> set[str]:
+def find_fronted_side(words: Words, mention: Mention) -> set[str]:
     """Return {"+left"} for the book in "To our left, a small book ..."."""
     start = mention.start
-    is_fronted = start >= 4 and words.lower[start - 1] == "," and words.lower[start - 2] in SIDES
-    if not is_fronted or words.lower[start - 3] not in ("our", "the"):
+    if start < 4:
         return set()
-    return {f"+{words.lower[start - 2]}"}
+    determiner, side, comma = words.lower[start - 3 : start]
+    if determiner not in ("our", "the") or side not in SIDE_WORDS or comma != ",":
+        return set()
+    return {f"+{side}"}
 
 
-def predicate_noun_of(words: Words, mention: Mention) -> int | None:
+def find_described_subject(words: Words, mention: Mention) -> int | None:
     """Return the subject of a predicate noun: "man" in "The man is a shepherd".
 
     None for inversions ("Behind the women are three stalls"), which introduce something new.
@@ -658,12 +696,12 @@ def predicate_noun_of(words: Words, mention: Mention) -> int | None:
     if words.dep[mention.head] != "attr" or mention.form not in ("indefinite", "bare"):
         return None
     verb = words.head[mention.head]
-    subject = words.child(verb, "nsubj")
+    subject = words.find_child(verb, "nsubj")
     if subject is None or not subject < verb < mention.head or words.lemma[verb] != "be":
         return None
     first = next((i for i in range(subject, -1, -1) if words.pos[i] in ("ADP", "DET")), subject)
     is_inverted = words.pos[first] == "ADP" or (first > 0 and words.pos[first - 1] == "ADP")
-    same_number = lexicon.has("pair", mention.lemma) or (
-        (words.tag[subject] in ("NNS", "NNPS")) == ("p" in mention.number)
-    )
-    return subject if same_number and not is_inverted else None
+    same_number = (words.tag[subject] in ("NNS", "NNPS")) == ("p" in mention.number)
+    if is_inverted or not (same_number or lexicon.in_class("pair", mention.lemma)):
+        return None
+    return subject

@@ -8,31 +8,31 @@ information. Numbers and colours have their own rules: ``three`` and ``five`` ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.resources import files
 
 from posh_reward.embedded.english.meaning import (
-    LEAST,
-    SISTERS,
+    MIN_STRENGTH,
+    SISTER_FACTOR,
     Term,
-    defining,
     dictionary_forms,
+    find_definition_words,
+    find_meaning,
+    find_opposites,
+    find_senses,
     is_material,
-    meaning,
-    opposites,
-    senses,
 )
-from posh_reward.embedded.english.wordnet import wordnet
+from posh_reward.embedded.english.wordnet import load_wordnet
 from posh_reward.types import WORD_CACHE_SIZE
 
 LEXICON = files("posh_reward.embedded.english")
-SYNONYM = 0.95  # similarity of words of one synset
-KIN = 0.8  # similarity of words of one group in embedded/english/kin.txt: toddler, baby
-SAME_COLOURS = 0.9  # similarity of words for the same basic colours: crimson, scarlet
-NEAR_COLOURS = 0.7  # similarity of words that share a basic colour: teal, green
-ALIKE = 0.5  # similarity from which words do not exclude each other
-USUAL_SENSE = 0.55  # weight above which a sense excludes its opposites
+SYNONYM_SIMILARITY = 0.95  # of words of one synset
+KIN_SIMILARITY = 0.8  # of words of one group in embedded/english/kin.txt: toddler, baby
+SAME_COLOURS_SIMILARITY = 0.9  # of words for the same basic colours: crimson, scarlet
+NEAR_COLOURS_SIMILARITY = 0.7  # of words that share a basic colour: teal, green
+MIN_COMPATIBLE_SIMILARITY = 0.5  # from which on words do not exclude each other
+MIN_EXCLUDING_WEIGHT = 0.55  # of a sense that excludes its opposites
 
 UNITS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
@@ -47,38 +47,42 @@ OTHER_NUMBERS = {
 
 
 @lru_cache(maxsize=1)
-def colours() -> dict[str, frozenset[str]]:
+def load_colours() -> dict[str, frozenset[str]]:
     """Colour word -> the basic colours it can denote, from ``colours.txt``."""
     return {word: frozenset(basic) for word, *basic in _read_table("colours.txt")}
 
 
 @lru_cache(maxsize=1)
 def _kin_table() -> dict[Term, set[int]]:
-    groups_of: dict[Term, set[int]] = {}
+    table: dict[Term, set[int]] = {}
     for group, (pos, *words) in enumerate(_read_table("kin.txt")):
         for word in words:
-            groups_of.setdefault((word, pos), set()).add(group)
-    return groups_of
+            table.setdefault((word, pos), set()).add(group)
+    return table
 
 
 def _read_table(name: str) -> list[list[str]]:
-    """Words of each line but comments."""
+    """Read the words of each line but comments."""
     text = (LEXICON / name).read_text(encoding="utf-8")
     return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def kin_groups(term: Term) -> frozenset[int]:
-    """Groups of ``kin.txt`` that a term belongs to, in any of its dictionary forms."""
-    table, forms = _kin_table(), (term[0], *dictionary_forms(term[0]))
-    return frozenset(group for form in forms for group in table.get((form, term[1]), ()))
+def find_kin_groups(term: Term) -> frozenset[int]:
+    """Find the groups of ``kin.txt`` that a term belongs to, in any of its dictionary forms."""
+    groups: set[int] = set()
+    for form in (term[0], *dictionary_forms(term[0])):
+        groups |= _kin_table().get((form, term[1]), set())
+    return frozenset(groups)
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
-def number(word: str) -> int | None:
+def parse_number(word: str) -> int | None:
     """Value of a number word or of digits: ``"twelve"`` -> 12, ``"both"`` -> 2."""
     if word.isdecimal():
         return int(word[:9])
-    return UNITS.index(word) if word in UNITS else OTHER_NUMBERS.get(word)
+    if word in UNITS:
+        return UNITS.index(word)
+    return OTHER_NUMBERS.get(word)
 
 
 SIDES = frozenset(("left", "right"))
@@ -87,78 +91,99 @@ SIDES = frozenset(("left", "right"))
 def is_settled(term: Term) -> bool:
     """Return True for a count, a colour or a side: they have few paraphrases, all known."""
     word = term[0]
-    return number(word) is not None or word in colours() or word in SIDES
+    return parse_number(word) is not None or word in load_colours() or word in SIDES
 
 
 def is_stuff(term: Term) -> bool:
     """Return True for a material or a colour."""
-    return term[0] in colours() or is_material(term)
+    return term[0] in load_colours() or is_material(term)
 
 
-Key = int | str
-"""A trait that two words may share: a synset in a role, a form, a word of a definition."""
+TraitKey = int | str
+"""What two words may share: a synset in a role, a form, a word of a definition."""
 
-SPELLING = 0.95  # similarity of a word and a slip of the pen: basket, baskte
-SLIP_LENGTH = 4  # minimum letters of a word whose slips are recognised
+SLIP_SIMILARITY = 0.95  # of a word and a slip of the pen: basket, baskte
+MIN_SLIP_LETTERS = 4  # of a word whose slips are recognised
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def without_a_letter(word: str) -> tuple[str, ...]:
-    """A word, and the word without each of its letters; empty if it is short.
+    """List a word, and the word without each of its letters; none if it is short.
 
     Two words of which one is a slip of the other share one of these: ``basket`` and ``baskte``
     share "baske"; ``basket`` and ``bascket`` "basket".
     """
-    if len(word) < SLIP_LENGTH or not word.isalpha():
+    if len(word) < MIN_SLIP_LETTERS or not word.isalpha():
         return ()
-    return tuple(dict.fromkeys((word, *(word[:i] + word[i + 1 :] for i in range(len(word))))))
+    parts = [word[:i] + word[i + 1 :] for i in range(len(word))]
+    return tuple(dict.fromkeys((word, *parts)))
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def is_known(word: str) -> bool:
     """Return True if a word is in the dictionary, so that it is no slip of another."""
-    return bool(wordnet().lemmas(word))
+    return bool(load_wordnet().lemmas(word))
 
 
 OWN, GENUS, NARROW = range(3)  # roles of a synset; a key is 3 x synset + role
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
-def traits(term: Term) -> tuple[tuple[Key, float], ...]:
-    """Keys under which an index stores a term, each with its strength."""
-    own, genus, _, narrow = meaning(term)
+def index_keys(term: Term) -> tuple[tuple[TraitKey, float], ...]:
+    """List the keys under which an index stores a term, each with its strength."""
+    own, genus, _, narrow = find_meaning(term)
     forms = dictionary_forms(term[0])
     return (
-        *((3 * synset + OWN, strength) for synset, strength in own.items()),
-        *((3 * synset + GENUS, strength) for synset, strength in genus.items()),
-        *((3 * synset + NARROW, strength) for synset, strength in narrow.items()),
-        *((f"kin {group}", 1.0) for group in kin_groups(term)),
-        *((f"in definition {word}", strength) for word, strength in defining(term).items()),
-        *((f"form {form}", 1.0) for form in forms),
+        *_synset_keys(own, OWN),
+        *_synset_keys(genus, GENUS),
+        *_synset_keys(narrow, NARROW),
+        *_text_keys("kin", find_kin_groups(term)),
+        *_word_keys("in definition", find_definition_words(term)),
+        *_text_keys("form", forms),
         (f"first form {forms[0]}", 1.0),
-        *((f"{is_known(term[0])} {part}", 1.0) for part in without_a_letter(term[0])),
+        *_text_keys(is_known(term[0]), without_a_letter(term[0])),
     )
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
-def probes(term: Term) -> tuple[tuple[Key, float], ...]:
-    """Keys to look similar terms up by; similarity is the largest probe x trait of a shared key."""
+def query_keys(term: Term) -> tuple[tuple[TraitKey, float], ...]:
+    """List the keys to look similar terms up by, each with a factor.
+
+    The similarity of two terms is the largest product, over all keys that they share, of this
+    factor and of the strength with which the other term is stored.
+    """
     # In this order: terms with the same senses; kinds of the term ("dog" says all of "animal"); its
     # genera ("animal" says only part of "dog"); sisters under a narrow genus; words that describers
     # use interchangeably; words of definitions, in both directions; the same form; slips.
-    own, _, vague, narrow = meaning(term)
+    own, _, vague, narrow = find_meaning(term)
     forms = dictionary_forms(term[0])
     return (
-        *((3 * synset + OWN, SYNONYM * strength) for synset, strength in own.items()),
-        *((3 * synset + GENUS, strength) for synset, strength in own.items()),
-        *((3 * synset + OWN, strength) for synset, strength in vague.items()),
-        *((3 * synset + NARROW, SISTERS * strength) for synset, strength in narrow.items()),
-        *((f"kin {group}", KIN) for group in kin_groups(term)),
-        *((f"in definition {form}", 1.0) for form in forms),
-        *((f"form {word}", strength) for word, strength in defining(term).items()),
+        *_synset_keys(own, OWN, SYNONYM_SIMILARITY),
+        *_synset_keys(own, GENUS),
+        *_synset_keys(vague, OWN),
+        *_synset_keys(narrow, NARROW, SISTER_FACTOR),
+        *_text_keys("kin", find_kin_groups(term), KIN_SIMILARITY),
+        *_text_keys("in definition", forms),
+        *_word_keys("form", find_definition_words(term)),
         (f"first form {forms[0]}", 1.0),
-        *((f"{not is_known(term[0])} {part}", SPELLING) for part in without_a_letter(term[0])),
+        *_text_keys(not is_known(term[0]), without_a_letter(term[0]), SLIP_SIMILARITY),
     )
+
+
+def _synset_keys(
+    strengths: dict[int, float], role: int, factor: float = 1.0
+) -> Iterator[tuple[TraitKey, float]]:
+    return ((3 * synset + role, factor * strength) for synset, strength in strengths.items())
+
+
+def _word_keys(prefix: str, strengths: dict[str, float]) -> Iterator[tuple[TraitKey, float]]:
+    return ((f"{prefix} {word}", strength) for word, strength in strengths.items())
+
+
+def _text_keys(
+    prefix: object, values: Iterable[object], factor: float = 1.0
+) -> Iterator[tuple[TraitKey, float]]:
+    return ((f"{prefix} {value}", factor) for value in values)
 
 
 class TermIndex:
@@ -168,31 +193,33 @@ class TermIndex:
     """
 
     def __init__(self, terms: Iterable[Term]) -> None:
-        self._by_key: dict[Key, list[tuple[Term, float]]] = {}
+        self._by_key: dict[TraitKey, list[tuple[Term, float]]] = {}
         self._by_number: dict[int, list[Term]] = {}
         self._colours: list[Term] = []
         for term in dict.fromkeys(terms):
-            if (value := number(term[0])) is not None:
+            if (value := parse_number(term[0])) is not None:
                 self._by_number.setdefault(value, []).append(term)
-            if term[0] in colours():
+            if term[0] in load_colours():
                 self._colours.append(term)
-            for key, strength in traits(term):
+            for key, strength in index_keys(term):
                 self._by_key.setdefault(key, []).append((term, strength))
 
-    def like(self, term: Term) -> dict[Term, float]:
+    def find_similar(self, term: Term) -> dict[Term, float]:
         """Similar terms of the text -> how much of ``term`` they say, 0 to 1."""
         alike: dict[Term, float] = {}
-        for key, factor in probes(term):
+        for key, factor in query_keys(term):
             for other, strength in self._by_key.get(key, ()):
-                if factor * strength > alike.get(other, LEAST):
+                if factor * strength > alike.get(other, MIN_STRENGTH):
                     alike[other] = factor * strength
-        if (value := number(term[0])) is not None:
+        if (value := parse_number(term[0])) is not None:
             # Numbers are equal or not similar at all. Listing unequal ones would be quadratic in
             # texts full of numbers.
-            alike = {other: v for other, v in alike.items() if number(other[0]) is None}
+            for other in [other for other in alike if parse_number(other[0]) is not None]:
+                del alike[other]
             alike |= dict.fromkeys(self._by_number.get(value, ()), 1.0)
-        if term[0] in colours():
-            alike |= {other: colour_likeness(term[0], other[0]) for other in self._colours}
+        if term[0] in load_colours():
+            for other in self._colours:
+                alike[other] = colour_likeness(term[0], other[0])
         return {other: alike[other] for other in sorted(alike) if alike[other]}
 
 
@@ -200,30 +227,35 @@ def colour_likeness(a: str, b: str) -> float:
     """Similarity of two colour words by the basic colours that they can denote."""
     if a == b:
         return 1.0
-    hues, others = colours()[a], colours()[b]
-    return SAME_COLOURS if hues == others else NEAR_COLOURS if hues & others else 0.0
+    hues, others = load_colours()[a], load_colours()[b]
+    if hues == others:
+        return SAME_COLOURS_SIMILARITY
+    return 0.0 if hues.isdisjoint(others) else NEAR_COLOURS_SIMILARITY
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def likeness(a: Term, b: Term) -> float:
     """Similarity of two terms, 0 to 1; symmetric, so a genus counts in full."""
-    return max(TermIndex((b,)).like(a).get(b, 0.0), TermIndex((a,)).like(b).get(a, 0.0))
+    forwards = TermIndex((b,)).find_similar(a).get(b, 0.0)
+    backwards = TermIndex((a,)).find_similar(b).get(a, 0.0)
+    return max(forwards, backwards)
 
 
 def conflict(a: Term, b: Term) -> bool:
     """Return True if terms exclude each other: counts, colours, materials, or opposites."""
     # Similarity last, since it costs most, and few pairs of words can exclude each other at all.
-    return _are_rivals(a, b) and likeness(a, b) < ALIKE
+    return _are_rivals(a, b) and likeness(a, b) < MIN_COMPATIBLE_SIMILARITY
 
 
 def _are_rivals(a: Term, b: Term) -> bool:
-    if number(a[0]) is not None and number(b[0]) is not None:
+    if parse_number(a[0]) is not None and parse_number(b[0]) is not None:
         return True
-    if a[0] in colours() and b[0] in colours():
+    if a[0] in load_colours() and b[0] in load_colours():
         return True
     if is_material(a) and is_material(b):
         return True
-    against = opposites(a)
-    return bool(against) and any(
-        weight > USUAL_SENSE and s in against for s, weight in senses(b).items()
-    )
+    against = find_opposites(a)
+    if not against:
+        return False
+    usual = [synset for synset, weight in find_senses(b).items() if weight > MIN_EXCLUDING_WEIGHT]
+    return not against.isdisjoint(usual)

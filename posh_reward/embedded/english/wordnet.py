@@ -17,10 +17,10 @@ from importlib.resources import files
 from posh_reward.types import WORD_CACHE_SIZE
 from posh_reward.words import find_words
 
-SHARE_POWER = 0.15
+FREQUENCY_EXPONENT = 0.15
 """Exponent of a sense's frequency: a sense used a tenth as often as the top one weighs 0.7."""
 
-ENDINGS = (
+INFLECTED_ENDINGS = (
     ("ies", "y"), ("ves", "f"), ("ves", "fe"), ("men", "man"), ("ches", "ch"), ("shes", "sh"),
     ("ses", "s"), ("xes", "x"), ("zes", "z"), ("es", "e"), ("es", ""), ("s", ""),
     ("ied", "y"), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""),
@@ -28,9 +28,9 @@ ENDINGS = (
 )  # fmt: skip
 """Regular inflections and their dictionary endings (after WordNet's morphy)."""
 
-GRADED = ("er", "est")
-ADJECTIVES = (0, 44)  # WordNet's files for adjectives that form clusters of similar ones
-DOUBLED = ("bb", "dd", "gg", "ll", "mm", "nn", "pp", "rr", "tt")
+COMPARATIVE_ENDINGS = ("er", "est")
+ADJECTIVE_FILES = (0, 44)  # WordNet's files for adjectives that form clusters of similar ones
+DOUBLED_CONSONANTS = ("bb", "dd", "gg", "ll", "mm", "nn", "pp", "rr", "tt")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class WordNet:
         # Senses without tagged uses count less, the later the dictionary lists them.
         uses = [self.counts[start + i] + 1 / (i + 1) for i in range(len(synsets))]
         top = max(uses)
-        return tuple((s, (n / top) ** SHARE_POWER) for s, n in zip(synsets, uses, strict=True))
+        weights = [(count / top) ** FREQUENCY_EXPONENT for count in uses]
+        return tuple(zip(synsets, weights, strict=True))
 
     def uses(self, lemma: str) -> int | None:
         """Uses of a lemma in WordNet's tagged texts, in any sense; None if unknown."""
@@ -82,29 +83,29 @@ class WordNet:
 
     def lemmas(self, form: str) -> tuple[str, ...]:
         """Dictionary forms of a lower-case word, likeliest first: ``geese`` -> ``goose``."""
-        forms = lemmas(form, self.words, self.exceptions)
-        if not form.endswith(GRADED) or forms[:1] != (form,):
+        forms = find_lemmas(form, self.words, self.exceptions)
+        if not form.endswith(COMPARATIVE_ENDINGS) or forms[:1] != (form,):
             return forms
         # Only adjectives have comparatives: a ladder is not "more lad".
         return tuple(lemma for lemma in forms if lemma == form or self._is_adjective(lemma))
 
     def _is_adjective(self, lemma: str) -> bool:
-        return any(self.file[synset] in ADJECTIVES for synset, _ in self.senses(lemma))
+        return any(self.file[synset] in ADJECTIVE_FILES for synset, _ in self.senses(lemma))
 
 
-def lemmas(
+def find_lemmas(
     form: str, words: Container[str], exceptions: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Dictionary forms of a lower-case word among ``words``, likeliest first."""
+    """Find the dictionary forms of a lower-case word among ``words``, likeliest first."""
     forms = [form] if form in words else []
     forms += exceptions.get(form, ())
-    for ending, instead in ENDINGS:
+    for ending, instead in INFLECTED_ENDINGS:
         if form.endswith(ending) and len(form) > len(ending) + 1:
             stem = form[: -len(ending)]
             base = stem + instead
             if base in words:
                 forms.append(base)
-            if not instead and stem[-2:] in DOUBLED and stem[:-1] in words:
+            if not instead and stem[-2:] in DOUBLED_CONSONANTS and stem[:-1] in words:
                 forms.append(stem[:-1])
     return tuple(dict.fromkeys(forms))
 
@@ -117,13 +118,13 @@ def _little_endian(code: str, data: bytes) -> array[int]:
 
 
 @lru_cache(maxsize=1)
-def wordnet() -> WordNet:
+def load_wordnet() -> WordNet:
     """The table, loaded once per process."""
     table = files("posh_reward.embedded.english") / "wordnet.zip"
     with table.open("rb") as stream, zipfile.ZipFile(stream) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
 
-    def rows(name: str) -> Rows:
+    def read_rows(name: str) -> Rows:
         starts, values = members[f"{name}.starts.I"], members[f"{name}.I"]
         return Rows(_little_endian("I", starts), _little_endian("I", values))
 
@@ -139,15 +140,15 @@ def wordnet() -> WordNet:
         information=members["information.B"],
         file=members["file.B"],
         counts=_little_endian("H", members["counts.H"]),
-        sense_rows=rows("senses"),
-        parents=rows("parents"),
-        near=rows("near"),
-        opposite=rows("opposite"),
-        gloss=rows("gloss"),
+        sense_rows=read_rows("senses"),
+        parents=read_rows("parents"),
+        near=read_rows("near"),
+        opposite=read_rows("opposite"),
+        gloss=read_rows("gloss"),
     )
 
 
-COMMONEST = frozenset(
+COMMON_WORDS = frozenset(
     "a against although am among amongst an and anyone anything as at be because beside by ca "
     "cannot could do during else everyone everything for from go he her hers herself him himself "
     "how i if in into is it itself me my myself no noone nor of on onto or our ours ourselves per "
@@ -156,29 +157,33 @@ COMMONEST = frozenset(
     "whereafter whereas whereby wherein whereupon whether which whither whoever whom whose with "
     "without would you your yours yourself yourselves".split()
 )
-"""spaCy's stop words that WordNet lacks or that are shorter than ``SHORTEST``. Listed here because
-importing spaCy takes a second."""
-SHORTEST = 3  # minimum characters to look a word up: WordNet lists most pairs of letters
-KNOWN_SHARE = 1 / 3
+"""spaCy's stop words that WordNet lacks or that are shorter than ``MIN_LETTERS_OF_WORD``. Listed
+here because importing spaCy takes a second."""
+MIN_LETTERS_OF_WORD = 3  # to look a word up: WordNet lists most pairs of letters
+MIN_KNOWN_SHARE = 1 / 3
 """Share of known words below which a text is gibberish. A sentence that quotes a Latin inscription
 has 0.4, random letters at most 0.15."""
-ENGLISH_SHARE = 1 / 2
+MIN_ENGLISH_SHARE = 1 / 2
 """Share of known words below which a text is in another language. This finds 28 of 30 sentences in
 seven languages, and none of 9,432 descriptions and captions by people."""
 
 
 @lru_cache(maxsize=4096)
 def is_english(text: str) -> bool:
-    """Return True if at least ``ENGLISH_SHARE`` of the words are in the dictionary."""
-    return known_share(text) >= ENGLISH_SHARE
+    """Return True if at least ``MIN_ENGLISH_SHARE`` of the words are in the dictionary."""
+    return known_share(text) >= MIN_ENGLISH_SHARE
 
 
 def known_share(text: str, also: frozenset[str] = frozenset()) -> float:
     """Share of words in the dictionary or in ``also``; 1 for a text without words."""
-    parts = find_words(text)
-    return sum(word in also or _is_word(word) for word in parts) / len(parts) if parts else 1.0
+    words = find_words(text)
+    if not words:
+        return 1.0
+    return sum(word in also or _is_word(word) for word in words) / len(words)
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def _is_word(word: str) -> bool:
-    return word in COMMONEST or (len(word) >= SHORTEST and bool(wordnet().lemmas(word)))
+    if word in COMMON_WORDS:
+        return True
+    return len(word) >= MIN_LETTERS_OF_WORD and bool(load_wordnet().lemmas(word))

@@ -1,8 +1,17 @@
-"""The embedded judge: answers from the target's own scene graph, on a CPU.
+"""The embedded judge: monolingual alignment of two scene graphs, on a CPU.
 
-It looks for the corresponding thing (by head noun, attributes, neighbours), then for support *for
-that thing*, by lemma, synonym, genus, number, colour and side. It is no language model: its scores
-are not POSH's published ones.
+It aligns the entities of two descriptions (by head noun, attributes, neighbours), computes
+hand-made features of each question, such as support for an attribute *at that entity*, and predicts
+the probability of "present" by logistic regression. It is no language model: its scores are not
+POSH's published ones. Files, in the order to read::
+
+    index              one description: its entities, and what is said of each
+    negation           words that a text denies
+    alignment          which entities and words of two descriptions correspond
+    relation_features  features of relations and places
+    features           features of all questions, the regression (weights.json), and overrides
+    encoder_features   further features from an encoder's vectors, if there is one
+    embedded_judge     the protocol: questions -> distributions over grades
 """
 
 from __future__ import annotations
@@ -13,11 +22,21 @@ from functools import lru_cache
 from math import comb
 from typing import Any, TypeVar
 
-from posh_reward.embedded.judge.alignment import Matching
-from posh_reward.embedded.judge.encoder_features import Affinity, Phrases, load_weights
-from posh_reward.embedded.judge.features import WEIGHTS, PairFacts, Weights, overrule, weigh
-from posh_reward.embedded.judge.index import Reading
-from posh_reward.embedded.judge.relation_features import Facts
+from posh_reward.embedded.judge.alignment import Alignment
+from posh_reward.embedded.judge.encoder_features import (
+    EncodedDescription,
+    EncoderFeatures,
+    load_weights,
+)
+from posh_reward.embedded.judge.features import (
+    WEIGHTS,
+    PairFeatures,
+    Weights,
+    apply_overrides,
+    predict,
+)
+from posh_reward.embedded.judge.index import DescriptionIndex
+from posh_reward.embedded.judge.relation_features import Features
 from posh_reward.errors import InputError
 from posh_reward.models.encoders import (
     EncodeTokens,
@@ -27,11 +46,11 @@ from posh_reward.models.encoders import (
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
 VERSION = "embedded-13"
-CAPACITY = 1024  # readings, and pairs of them, kept while awake: enough for 256 pairs at once
-RESTING = 128  # the same from one batch to the next
-ENCODED = 64
+MAX_CACHED_WHILE_AWAKE = 1024  # indexes, and pairs of them: enough for 256 pairs at once
+MAX_CACHED_WHILE_ASLEEP = 128  # of these, from one batch to the next
+MAX_ENCODED_TEXTS = 64
 """Texts whose vectors are kept: a group's reference, not a batch; each may take a megabyte."""
-CERTAIN = 0.995  # maximum value, as a share of the way from the worst to the best label
+MAX_VALUE = 0.995  # as a share of the way from the worst to the best label
 
 T = TypeVar("T")
 
@@ -40,7 +59,7 @@ class EmbeddedJudge:
     """A judge without a language model: no GPU, and the same answer every time.
 
     Args:
-        encoder: a small encoder whose vectors become facts: a sentence-transformers model by
+        encoder: a small encoder whose vectors become features: a sentence-transformers model by
             folder or hub name, ``module:function``, or a function. None: no download.
         weights: JSON file with weights for this encoder, as ``research/calibrate_judge.py``
             writes it; None: those fitted for all-MiniLM-L6-v2.
@@ -63,13 +82,13 @@ class EmbeddedJudge:
         elif weights is not None:
             raise InputError("weights are given without an encoder: name one, or leave them out")
         # By text, oldest first, with the description that each was made from.
-        self._readings: dict[str, tuple[Description, Reading]] = {}
-        self._phrases: dict[str, tuple[Description, Phrases]] = {}
-        self._pair_facts: dict[tuple[str, str], PairFacts] = {}
-        self._affinities: dict[tuple[str, str], Affinity] = {}
+        self._indexes: dict[str, tuple[Description, DescriptionIndex]] = {}
+        self._encoded: dict[str, tuple[Description, EncodedDescription]] = {}
+        self._pair_features: dict[tuple[str, str], PairFeatures] = {}
+        self._encoder_features: dict[tuple[str, str], EncoderFeatures] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        caches = ("_readings", "_phrases", "_pair_facts", "_affinities")
+        caches = ("_indexes", "_encoded", "_pair_features", "_encoder_features")
         return {**self.__dict__, **{cache: {} for cache in caches}}
 
     takes_images = False
@@ -87,9 +106,8 @@ class EmbeddedJudge:
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per question, in order; it never abstains."""
         start = time.perf_counter()
-        verdicts = [
-            Verdict(distribution(self._value(question), len(LABELS))) for question in questions
-        ]
+        values = map(self._predict_value, questions)
+        verdicts = [Verdict(binomial_distribution(value, len(LABELS))) for value in values]
         self.usage.requests += len(questions)
         self.usage.seconds += time.perf_counter() - start
         return verdicts
@@ -100,58 +118,62 @@ class EmbeddedJudge:
         return [Reply(f"the {phrase.text}") for phrase in phrases]
 
     def sleep(self) -> None:
-        """Forget all but the latest readings."""
-        trim(self._readings, RESTING)
-        trim(self._pair_facts, RESTING)
-        trim(self._affinities, RESTING)
+        """Forget all but the latest indexes and features."""
+        drop_oldest(self._indexes, MAX_CACHED_WHILE_ASLEEP)
+        drop_oldest(self._pair_features, MAX_CACHED_WHILE_ASLEEP)
+        drop_oldest(self._encoder_features, MAX_CACHED_WHILE_ASLEEP)
 
     def wake(self) -> None:
         """Nothing to prepare."""
 
     def close(self) -> None:
-        """Forget all readings."""
-        for cache in (self._readings, self._phrases, self._pair_facts, self._affinities):
+        """Forget all indexes and features."""
+        for cache in (self._indexes, self._encoded, self._pair_features, self._encoder_features):
             cache.clear()
 
-    def _value(self, question: Question) -> float:
-        pair_facts = self._facts_between(question.source, question.target)
-        value = weigh(self.weights[question.kind], self._facts(pair_facts, question))
-        return overrule(pair_facts.matching, question, value)
+    def _predict_value(self, question: Question) -> float:
+        pair_features = self._load_pair_features(question.source, question.target)
+        features = self._compute_features(pair_features, question)
+        value = predict(self.weights[question.kind], features)
+        return apply_overrides(pair_features.alignment, question, value)
 
-    def _facts(self, pair_facts: PairFacts, question: Question) -> Facts:
-        facts = pair_facts.about(question)
+    def _compute_features(self, pair_features: PairFeatures, question: Question) -> Features:
+        features = pair_features.compute_features(question)
         if self._encode is None:
-            return facts
-        affinity = self._affinity(question.source, question.target)
-        return facts | affinity.facts(pair_facts.matching, question, facts)
+            return features
+        encoder = self._load_encoder_features(question.source, question.target)
+        return features | encoder.compute_features(pair_features.alignment, question, features)
 
-    def _affinity(self, source: Description, target: Description) -> Affinity:
-        affinity = self._affinities.get((source.text, target.text))
-        if affinity is None:
-            ours, theirs = self._vectors(source), self._vectors(target)
+    def _load_encoder_features(self, source: Description, target: Description) -> EncoderFeatures:
+        features = self._encoder_features.get((source.text, target.text))
+        if features is None:
+            ours, theirs = self._encode_description(source), self._encode_description(target)
             # Both directions at once: the vectors may be gone when the other is asked about.
-            self._affinities[target.text, source.text] = Affinity(theirs, ours)
-            affinity = self._affinities[source.text, target.text] = Affinity(ours, theirs)
-            trim(self._affinities, CAPACITY)
-        return affinity
+            self._encoder_features[target.text, source.text] = EncoderFeatures(theirs, ours)
+            features = EncoderFeatures(ours, theirs)
+            self._encoder_features[source.text, target.text] = features
+            drop_oldest(self._encoder_features, MAX_CACHED_WHILE_AWAKE)
+        return features
 
-    def _vectors(self, description: Description) -> Phrases:
+    def _encode_description(self, description: Description) -> EncodedDescription:
         encode = self._encode
-        assert encode is not None, "facts from vectors need an encoder"
-        return cached(self._phrases, description, lambda d: Phrases(d, encode), ENCODED)
+        assert encode is not None, "features from vectors need an encoder"
+        return get_or_make(
+            self._encoded, description, lambda d: EncodedDescription(d, encode), MAX_ENCODED_TEXTS
+        )
 
-    def _facts_between(self, source: Description, target: Description) -> PairFacts:
-        a = cached(self._readings, source, Reading, CAPACITY)
-        b = cached(self._readings, target, Reading, CAPACITY)
-        facts = self._pair_facts.get((source.text, target.text))
-        if facts is None or (facts.matching.source, facts.matching.target) != (a, b):
-            facts = self._pair_facts[source.text, target.text] = PairFacts(Matching(a, b))
-            self._affinities.pop((source.text, target.text), None)  # of other readings
-            trim(self._pair_facts, CAPACITY)
-        return facts
+    def _load_pair_features(self, source: Description, target: Description) -> PairFeatures:
+        a = get_or_make(self._indexes, source, DescriptionIndex, MAX_CACHED_WHILE_AWAKE)
+        b = get_or_make(self._indexes, target, DescriptionIndex, MAX_CACHED_WHILE_AWAKE)
+        features = self._pair_features.get((source.text, target.text))
+        if features is None or (features.alignment.source, features.alignment.target) != (a, b):
+            features = self._pair_features[source.text, target.text] = PairFeatures(Alignment(a, b))
+            self._encoder_features.pop((source.text, target.text), None)  # of other indexes
+            drop_oldest(self._pair_features, MAX_CACHED_WHILE_AWAKE)
+        return features
 
 
-def cached(
+def get_or_make(
     cache: dict[str, tuple[Description, T]],
     description: Description,
     make: Callable[[Description], T],
@@ -167,11 +189,11 @@ def cached(
     if entry is None or not reads_alike(entry[0], description):
         entry = description, make(description)
     cache[description.text] = description, entry[1]
-    trim(cache, capacity)
+    drop_oldest(cache, capacity)
     return entry[1]
 
 
-def trim(cache: dict[Any, Any], capacity: int) -> None:
+def drop_oldest(cache: dict[Any, Any], capacity: int) -> None:
     """Drop the oldest entries beyond ``capacity``; a dict keeps the order of insertion."""
     while len(cache) > capacity:
         del cache[next(iter(cache))]
@@ -187,8 +209,8 @@ def reads_alike(one: Description, other: Description) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def distribution(value: float, labels: int) -> tuple[float, ...]:
+def binomial_distribution(value: float, labels: int) -> tuple[float, ...]:
     """Binomial over the labels; its mean lies ``value``, 0 to 1, of the way from worst to best."""
     last = labels - 1
-    share = min(CERTAIN, max(1 - CERTAIN, value))
+    share = min(MAX_VALUE, max(1 - MAX_VALUE, value))
     return tuple(comb(last, k) * share**k * (1 - share) ** (last - k) for k in range(labels))

@@ -1,9 +1,9 @@
-"""Facts for and against an answer, and their weights.
+"""Features of a question, and the logistic regression that predicts its answer.
 
-A fact is a number, mostly from 0 to 1; missing facts are 0. One logistic regression per kind of
-question weighs them. Rules override it: for things of another material, and for what a text denies.
-``research/calibrate_judge.py`` fits the weights in ``weights.json``; a fact that can only support
-an answer, or only contradict it, has a weight bounded to that sign.
+A feature is a number, mostly from 0 to 1; missing features are 0. There is one regression per kind
+of question. Rules override it: for entities of another material, and for what a text denies.
+``research/calibrate_judge.py`` fits the weights in ``weights.json``; a feature that can only
+support an answer, or only contradict it, has a weight bounded to that sign.
 """
 
 from __future__ import annotations
@@ -16,63 +16,69 @@ from importlib.resources import files
 from math import exp, fsum
 from typing import NamedTuple
 
-from posh_reward.embedded.english.likeness import is_settled, number
+from posh_reward.embedded.english.likeness import is_settled, parse_number
 from posh_reward.embedded.english.meaning import Term, is_concrete
-from posh_reward.embedded.english.word_classes import PREPOSITIONS, agreement, stands_in, words_of
-from posh_reward.embedded.judge.alignment import Matching
+from posh_reward.embedded.english.word_classes import (
+    PREPOSITIONS,
+    preposition_agreement,
+    split_words,
+    stands_in,
+)
+from posh_reward.embedded.judge.alignment import Alignment
 from posh_reward.embedded.judge.relation_features import (
-    Facts,
-    between,
-    misplaced,
+    Features,
+    compute_relation_features,
+    find_joining_prepositions,
+    mean_or,
     place_value,
-    relation_facts,
+    strict_place_disagreement,
 )
 from posh_reward.types import Kind, Question, Span
 from posh_reward.words import DEPICTION, FUNCTION_WORDS, PLACES
 
-Weights = Mapping[Kind, Mapping[str, float]]  # kind of question -> fact -> weight; bias first
+Weights = Mapping[Kind, Mapping[str, float]]  # kind of question -> feature -> weight; bias first
 
 FOLDER = files("posh_reward.embedded.judge")
 WEIGHTS: Weights = json.loads((FOLDER / "weights.json").read_text(encoding="utf-8"))
 
-VERBATIM = 0.999  # similarity above which two words are the same
-OF_THING = 0.25  # share of a namesake's fitness that depends on what is said of it
-QUALIFIED = 0.5  # share of a namesake's fitness that depends on the identifier's other words
-MENTION = 0.5  # minimum similarity of names for a thing to be mentioned
-SUPPORT = 0.6  # minimum support for a term to count as said
-CLEAR = 0.8  # word similarity above which another thing's attribute counts as the one asked about
-SURE = 0.8  # certainty of a correspondence above which a contradiction counts
-WORDLESS = 0.5  # support for an attribute without a content word
-EXPECTED = 0.6  # support for a claim, as far as its sentence has no others, and
-CUSTOMARY = 2.0  # the weight of that, in claims
-SAYING = 0.8  # share of a sentence's coherence that is support, not the nearness of its words
-COHERENT = 0.52  # coherence of a sentence below which its claims are doubtful, and
-INCOHERENT = 0.4  # below which the doubt is full
-BRIEF = 3  # sentences of a text of which two are too much to tell that words stand together
-DENIED = 0.03  # value of a thing that has another material or colour in the target
-WITHOUT = 0.7  # value of a missing thing ("no shoes") that the target lacks, too
-MANY = frozenset("many several multiple numerous various some group bunch".split())
-CONTRARY = (
+MIN_VERBATIM_SIMILARITY = 0.999  # from which on two words are the same
+PROFILE_SHARE = 0.25  # of a name match's fitness that depends on what is said of it
+QUALIFIER_SHARE = 0.5  # of a name match's fitness that depends on the identifier's other words
+MIN_MENTION_SIMILARITY = 0.5  # of names, for an entity to be mentioned
+MIN_SUPPORT = 0.6  # for a term to count as stated
+MIN_CLEAR_SIMILARITY = 0.8  # for another entity's attribute to count as the one asked about
+MIN_SURE_CERTAINTY = 0.8  # of a correspondence, above which a contradiction counts
+WORDLESS_SUPPORT = 0.5  # for an attribute without a content word
+PRIOR_SUPPORT = 0.6  # for a claim, as far as its sentence has no others, and
+PRIOR_CLAIMS = 2.0  # the weight of that, in claims
+COHERENCE_BY_SUPPORT = 0.8  # share of coherence that is support, not the nearness of words
+MIN_FULL_COHERENCE = 0.52  # of a sentence; below it the claims are doubtful, and
+MAX_NO_COHERENCE = 0.4  # below this one the doubt is full
+MAX_SENTENCES_OF_BRIEF_TEXT = 3  # of which two are too much to tell that words stand together
+DENIED_VALUE = 0.03  # of an entity that has another material or colour in the target
+ABSENCE_VALUE = 0.7  # of a missing entity ("no shoes") that the target lacks, too
+WORDS_FOR_MANY = frozenset("many several multiple numerous various some group bunch".split())
+CONTRADICTING_FEATURES = (
     "denied", "mixed_up", "exchanged", "opposed", "excluded", "turned_round", "other_verb",
     "other_preposition",
 )  # fmt: skip
-"""Facts that contradict a claim."""
-OF_BRIEF = ("exchanged", "other_preposition", "other_verb")
-"""Those that a long text contains by chance, since it says more of each thing. There only a place
-that excludes another one of the very same two things counts fully."""
-SHORT = 20  # different content words of a text up to which these count fully
-PICKING = frozenset("own other another same such certain".split())
-"""Words that select one thing among several without describing it."""
+"""Features that contradict a claim."""
+CHANCE_CONTRADICTIONS = ("exchanged", "other_preposition", "other_verb")
+"""Those that a long text contains by chance, since it says more of each entity. There only a
+place that excludes another one of the very same two entities counts fully."""
+MAX_WORDS_OF_SHORT_TEXT = 20  # different content words up to which these count fully
+SELECTING_WORDS = frozenset("own other another same such certain".split())
+"""Words that select one entity among several without describing it."""
 
 
-Key = tuple[int, str, int | None]
+ClaimKey = tuple[int, str, int | None]
 """Identity of a claim: its entity, its text, and the other entity of a relation."""
 
 
-def terms_in(matching: Matching, text: str) -> list[Term]:
+def find_terms(alignment: Alignment, text: str) -> list[Term]:
     """Content words of a phrase about the source, with their parts of speech there."""
-    by_word = matching.source.by_word
-    words = [word for word in words_of(text) if word not in FUNCTION_WORDS]
+    by_word = alignment.source.by_word
+    words = [word for word in split_words(text) if word not in FUNCTION_WORDS]
     return [by_word.get(word, (word, "a")) for word in words]
 
 
@@ -85,118 +91,138 @@ class Claim(NamedTuple):
     weight: float  # how far the target has what it is about, 0 to 1: else it tells nothing
 
 
-class PairFacts:
-    """Facts about the elements of one description, from another.
+class PairFeatures:
+    """Features of the elements of one description, from another.
 
     A claim is judged with the other claims of its sentence. Each word of "The heavy sky wears the
     quay" may be in the target, so by its words it could be a paraphrase. But if the sentence's
     other claims have no support, and its words come from all over the target, it is doubtful.
     """
 
-    def __init__(self, matching: Matching) -> None:
-        self.matching = matching
-        self._facts: dict[Key, Facts] = {}
-        self._gatherings: dict[int, float] = {}
+    def __init__(self, alignment: Alignment) -> None:
+        self.alignment = alignment
+        self._features: dict[ClaimKey, Features] = {}
+        self._compactness: dict[int, float] = {}
 
-    def about(self, question: Question) -> Facts:
+    def compute_features(self, question: Question) -> Features:
         if question.kind == "entity":
-            return entity_facts(self.matching, question.entity, question.identifier)
+            return compute_entity_features(self.alignment, question.entity, question.identifier)
         key = question.entity, question.text or "", question.other_entity
-        facts = self._claim_facts(key) | {"incoherent": self._incoherence(key)}
-        brevity = min(1.0, SHORT / max(1, len(self.matching.target.places)))
-        scaled = {name: brevity * facts[name] for name in OF_BRIEF if name in facts}
+        features = dict(self._compute_claim_features(key))
+        features["incoherent"] = self._compute_incoherence(key)
+        brevity = min(1.0, MAX_WORDS_OF_SHORT_TEXT / max(1, len(self.alignment.target.places)))
+        for name in CHANCE_CONTRADICTIONS:
+            if name in features:
+                features[name] *= brevity
         entity, text, other = key
-        if other is not None and scaled.get("other_preposition"):
-            plain = misplaced(self.matching, entity, text, other)
-            scaled["other_preposition"] = max(plain, scaled["other_preposition"])
-        return facts | scaled
+        if other is not None and features.get("other_preposition"):
+            strict = strict_place_disagreement(self.alignment, entity, text, other)
+            features["other_preposition"] = max(strict, features["other_preposition"])
+        return features
 
-    def _claim_facts(self, key: Key) -> Facts:
-        """Facts about an attribute or a relation by itself."""
-        facts = self._facts.get(key)
-        if facts is None:
+    def _compute_claim_features(self, key: ClaimKey) -> Features:
+        """Compute features of an attribute or a relation by itself."""
+        features = self._features.get(key)
+        if features is None:
             entity, text, other = key
-            facts = self._facts[key] = (
-                attribute_facts(self.matching, entity, text)
-                if other is None
-                else relation_facts(self.matching, entity, text, other)
-            )
-        return facts
+            if other is None:
+                features = compute_attribute_features(self.alignment, entity, text)
+            else:
+                features = compute_relation_features(self.alignment, entity, text, other)
+            self._features[key] = features
+        return features
 
-    def _incoherence(self, key: Key) -> float:
-        """Incoherence, 0 to 1, of what a claim is said in, leaving out the claim itself."""
+    def _compute_incoherence(self, key: ClaimKey) -> float:
+        """Compute the incoherence, 0 to 1, of what a claim is said in, without the claim itself.
+
+        The sentence's other claims have a weighted mean support. It is shrunk towards the prior, as
+        if there were ``PRIOR_CLAIMS`` more claims, so that a sentence of few claims tells little.
+        """
         own = self._claims.get(key)
         if own is None or not own.clauses:
             return 0.0
-        support, weight = EXPECTED * CUSTOMARY, CUSTOMARY
+        support, weight = PRIOR_SUPPORT * PRIOR_CLAIMS, PRIOR_CLAIMS
         for sentence in own.sentences:
-            support += self._sums[sentence][0] - own.weight * own.support
-            weight += self._sums[sentence][1] - own.weight
-        gathered = fsum(map(self._gathered, own.clauses)) / len(own.clauses)
-        coherence = SAYING * support / weight + (1 - SAYING) * gathered
-        return min(1.0, max(0.0, (COHERENT - coherence) / (COHERENT - INCOHERENT)))
+            support += self._support_by_sentence[sentence][0] - own.weight * own.support
+            weight += self._support_by_sentence[sentence][1] - own.weight
+        compactness = fsum(map(self._measure_compactness, own.clauses)) / len(own.clauses)
+        coherence = COHERENCE_BY_SUPPORT * support / weight
+        coherence += (1 - COHERENCE_BY_SUPPORT) * compactness
+        missing = MIN_FULL_COHERENCE - coherence
+        return min(1.0, max(0.0, missing / (MIN_FULL_COHERENCE - MAX_NO_COHERENCE)))
 
-    def _gathered(self, clause: int) -> float:
-        """Share of a clause's words that stand together in the target.
+    def _measure_compactness(self, clause: int) -> float:
+        """Compute the share of a clause's words that stand together in the target.
 
         Of those that the target has at all: a paraphrase takes them from one place, be it one long
         sentence or several short ones.
         """
-        if clause in self._gatherings:
-            return self._gatherings[clause]
-        target, terms = self.matching.target, self.matching.source.by_clause.get(clause, ())
-        places = {sentence: number for number, sentence in enumerate(sorted(target.by_sentence))}
-        sizes = [len(target.by_sentence[sentence]) for sentence in places]
+        if clause in self._compactness:
+            return self._compactness[clause]
+        target, terms = self.alignment.target, self.alignment.source.terms_by_clause.get(clause, ())
+        sentences = sorted(target.terms_by_sentence)
+        sizes = [len(target.terms_by_sentence[sentence]) for sentence in sentences]
         windows = [0.0] * len(sizes)
-        ends = window_ends(sizes, len(terms))
+        ends = find_window_ends(sizes, len(terms))
         total = 0.0
         for term in terms:
-            row = [0.0] * len(sizes)  # sentence -> similarity of a word there
-            for other, alike in self.matching.words(term).items():
-                for sentence in target.sentences[other] if alike >= MENTION else ():
-                    if sentence in places:
-                        row[places[sentence]] = max(alike, row[places[sentence]])
+            row = self._similarity_by_sentence(term, sentences)
             best = max(row, default=0.0)
+            if not best:
+                continue
             total += best
-            for start, end in enumerate(ends) if best else ():
+            for start, end in enumerate(ends):
                 windows[start] += max(row[start:end])
         # One more, so that a clause of few words is not scattered by one of them.
-        gathered = (1 + max(windows, default=0.0)) / (1 + total)
-        self._gatherings[clause] = gathered
-        return gathered
+        compactness = (1 + max(windows, default=0.0)) / (1 + total)
+        self._compactness[clause] = compactness
+        return compactness
+
+    def _similarity_by_sentence(self, term: Term, sentences: list[int]) -> list[float]:
+        """Per sentence of the target: similarity of the word there that is most like a term."""
+        best = dict.fromkeys(sentences, 0.0)
+        for other, alike in self.alignment.words(term).items():
+            if alike >= MIN_MENTION_SIMILARITY:
+                for sentence in best.keys() & self.alignment.target.sentences[other]:
+                    best[sentence] = max(alike, best[sentence])
+        return list(best.values())
 
     @cached_property
-    def _claims(self) -> dict[Key, Claim]:
+    def _claims(self) -> dict[ClaimKey, Claim]:
         """All claims of the source except those about the viewer."""
-        matching, graph = self.matching, self.matching.source.graph
-        claims: dict[Key, Claim] = {}
+        alignment, graph = self.alignment, self.alignment.source.graph
+        claims: dict[ClaimKey, Claim] = {}
         for index, entity in enumerate(graph.entities):
-            for attribute in () if entity.flagged else entity.attributes:
-                terms = terms_in(matching, attribute.text)
-                known = fsum(map(matching.anywhere, terms)) / max(1, len(terms))
-                said = borne_out(self._claim_facts((index, attribute.text, None)), "said")
-                weight = (1 - matching.doubt(index)) * known
-                places = self._places(attribute.spans)
-                claims[index, attribute.text, None] = Claim(*places, said, weight)
+            if entity.flagged:
+                continue
+            for attribute in entity.attributes:
+                terms = find_terms(alignment, attribute.text)
+                known = fsum(map(alignment.best_similarity, terms)) / max(1, len(terms))
+                key = index, attribute.text, None
+                support = uncontradicted_support(self._compute_claim_features(key), "said")
+                weight = (1 - alignment.uncertainty(index)) * known
+                claims[key] = Claim(*self._locate_spans(attribute.spans), support, weight)
         for relation in graph.relations:
-            ends = relation.subject, relation.object
-            if not any(graph.entities[end].flagged for end in ends):
-                facts = self._claim_facts((ends[0], relation.text, ends[1]))
-                joined = borne_out(facts, "as_such")
-                weight = (1 - matching.doubt(ends[0])) * (1 - matching.doubt(ends[1]))
-                places = self._places(relation.spans)
-                claims[ends[0], relation.text, ends[1]] = Claim(*places, joined, weight)
+            first, second = relation.subject, relation.object
+            if not (graph.entities[first].flagged or graph.entities[second].flagged):
+                features = self._compute_claim_features((first, relation.text, second))
+                support = uncontradicted_support(features, "as_such")
+                weight = (1 - alignment.uncertainty(first)) * (1 - alignment.uncertainty(second))
+                places = self._locate_spans(relation.spans)
+                claims[first, relation.text, second] = Claim(*places, support, weight)
         return claims
 
-    def _places(self, spans: tuple[Span, ...]) -> tuple[tuple[int, ...], frozenset[int]]:
-        """Clauses and sentences of some words."""
-        source = self.matching.source
-        tokens = source.tokens_in(spans)
-        clauses = sorted({source.clauses[token] for token in tokens})
-        return tuple(clauses), frozenset(source.tokens[token].sentence for token in tokens)
+    def _locate_spans(self, spans: tuple[Span, ...]) -> tuple[tuple[int, ...], frozenset[int]]:
+        """Find the clauses and sentences of some words."""
+        source = self.alignment.source
+        clauses, sentences = set(), set()
+        for token in source.tokens_in(spans):
+            clauses.add(source.clauses[token])
+            sentences.add(source.tokens[token].sentence)
+        return tuple(sorted(clauses)), frozenset(sentences)
 
     @cached_property
-    def _sums(self) -> dict[int, tuple[float, float]]:
+    def _support_by_sentence(self) -> dict[int, tuple[float, float]]:
         """Sentence -> weighted support for its claims, and their weight."""
         sums: dict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
         for claim in self._claims.values():
@@ -206,15 +232,19 @@ class PairFacts:
         return sums
 
 
-def borne_out(facts: Facts, support: str) -> float:
+def uncontradicted_support(features: Features, support: str) -> float:
     """Support for a claim by itself, 0 to 1, as far as nothing contradicts it."""
-    return facts[support] * (1 - max(facts.get(name, 0.0) for name in CONTRARY))
+    contradiction = max(features.get(name, 0.0) for name in CONTRADICTING_FEATURES)
+    return features[support] * (1 - contradiction)
 
 
-def window_ends(sizes: list[int], words: int) -> list[int]:
-    """End of the run of sentences from each that has so many words: two at least, or one of few."""
+def find_window_ends(sizes: list[int], words: int) -> list[int]:
+    """Find per sentence the end of the run from it that has so many words.
+
+    A run has at least two sentences, or one of a brief text.
+    """
     ends, end, total = [], 0, 0
-    fewest = 1 if len(sizes) <= BRIEF else 2
+    fewest = 1 if len(sizes) <= MAX_SENTENCES_OF_BRIEF_TEXT else 2
     for start, size in enumerate(sizes):
         while end < len(sizes) and (end < start + fewest or total < words):
             total += sizes[end]
@@ -224,247 +254,280 @@ def window_ends(sizes: list[int], words: int) -> list[int]:
     return ends
 
 
-class Namesake(NamedTuple):
-    """The thing of the target that best fits a name."""
+class NameMatch(NamedTuple):
+    """The entity of the target that best fits a name."""
 
     name: float  # similarity of the names
     agreement: float  # share of the one's profile said of the other; below 0 if they contradict
     qualification: float  # support for the identifier's words other than the name
-    thing: int
+    entity: int
 
 
-def best_namesake(
-    matching: Matching, entity: int, alike: dict[int, float], rest: list[Term]
-) -> Namesake | None:
-    """Return the best-fitting namesake; None if there is none."""
-    agreement = matching.context(entity, alike)
+def find_best_name_match(
+    alignment: Alignment, entity: int, alike: dict[int, float], rest: list[Term]
+) -> NameMatch | None:
+    """Return the entity with a similar name that fits best; None if there is none."""
+    agreement = alignment.context_agreement(entity, alike)
     best, most = None, 0.0
-    for thing, name in alike.items():
-        support = [matching.support(term, thing) for term in rest]
-        share = fsum(support) / len(support) if support else 1.0
-        # Half of the profile is as good as all of it: no two people describe a thing alike.
-        fits = 1 - OF_THING + OF_THING * min(1.0, max(0.0, 2 * agreement[thing]))
-        value = name * fits * (1 - QUALIFIED + QUALIFIED * share)
+    for other, name in alike.items():
+        support = [alignment.term_support(term, other) for term in rest]
+        share = mean_or(1.0, support)
+        # Half of the profile is as good as all of it: no two people describe an entity alike.
+        fits = 1 - PROFILE_SHARE + PROFILE_SHARE * min(1.0, max(0.0, 2 * agreement[other]))
+        value = name * fits * (1 - QUALIFIER_SHARE + QUALIFIER_SHARE * share)
         if value > most:
-            best, most = Namesake(name, agreement[thing], share, thing), value
+            best, most = NameMatch(name, agreement[other], share, other), value
     return best
 
 
-def entity_facts(matching: Matching, entity: int, identifier: str) -> Facts:
-    """Facts about a thing under one identifier."""
-    heads = matching.source.heads[entity]
-    corresponding = max((matching.scores[entity][t] for t, _ in matching.cast(entity)), default=0.0)
+def compute_entity_features(alignment: Alignment, entity: int, identifier: str) -> Features:
+    """Compute features of an entity under one identifier."""
+    heads = alignment.source.heads[entity]
+    scores = [alignment.scores[entity][other] for other, _ in alignment.candidates(entity)]
+    corresponding = max(scores, default=0.0)
     if stands_in(heads):
-        return {"nameless": 1.0, "stand_in": corresponding, "scene": matching.scene}
-    terms = terms_in(matching, identifier)
+        return {"nameless": 1.0, "stand_in": corresponding, "scene": alignment.scene_overlap}
+    terms = find_terms(alignment, identifier)
     rest = [term for term in terms if term not in heads]
-    # Coreference may give a thing several names ("the sitter", "she", "the woman"). The one in the
-    # question counts.
+    # Coreference may give an entity several names ("the sitter", "she", "the woman"). The one in
+    # the question counts.
     names = [term for term in heads if term in terms] or heads
     places = [term for term in names if term[0] in PLACES]
     # Most descriptions mention sides, so a side in the target is no evidence; what stands there is.
-    if places and matching.by_name(tuple(places)):
-        side = max(place_value(matching, entity, term) for term in places)
-        return {"place": 1.0, "same_things_there": side, "scene": matching.scene}
-    alike = matching.by_name(tuple(names))
-    namesake = best_namesake(matching, entity, alike, rest)
-    facts = {} if namesake is None else namesake_facts(matching, entity, namesake, alike)
-    facts["stuff_unsaid"] = float(is_material_unsaid(matching, entity))
-    name = namesake.name if namesake else 0.0
+    if places and alignment.by_name(tuple(places)):
+        side = max(place_value(alignment, entity, term) for term in places)
+        return {"place": 1.0, "same_things_there": side, "scene": alignment.scene_overlap}
+    alike = alignment.by_name(tuple(names))
+    match = find_best_name_match(alignment, entity, alike, rest)
+    name = 0.0
+    features: Features = {}
+    if match is not None:
+        name, features = match.name, compute_name_features(alignment, entity, match, alike)
+    features["stuff_unsaid"] = float(is_material_unsaid(alignment, entity))
     is_vague = not any(is_concrete(term) or is_settled(term) for term in names)
-    # A thing may be there under other words. Each kind of evidence for that has its own weight, and
-    # is scaled by how much of the name is missing.
-    facts.update(
-        word_only=max(0.0, max(map(matching.anywhere, names)) - name),
+    # An entity may be there under other words. Each kind of evidence for that has its own weight,
+    # and is scaled by how much of the name is missing.
+    features.update(
+        word_only=max(0.0, max(map(alignment.best_similarity, names)) - name),
         abstract=(1 - name) * is_vague,
         depiction=(1 - name) * any(word in DEPICTION for word, _ in names),
-        unfound_in_scene=(1 - name) * matching.scene,
+        unfound_in_scene=(1 - name) * alignment.scene_overlap,
     )
     # A person with a different name ("the sitter", "a lady"), if the rest agrees.
-    if corresponding > name / 2 and matching.source.genders[entity]:
-        facts["other_person"] = (1 - name) * corresponding
-    return facts
+    if corresponding > name / 2 and alignment.source.genders[entity]:
+        features["other_person"] = (1 - name) * corresponding
+    return features
 
 
-def namesake_facts(
-    matching: Matching, entity: int, namesake: Namesake, alike: dict[int, float]
-) -> Facts:
-    """Facts about a thing's namesake."""
-    target = matching.target
-    salience = fsum(target.salience[thing] for thing, name in alike.items() if name >= MENTION)
-    other_number = target.plural[namesake.thing] != matching.source.plural[entity]
+def compute_name_features(
+    alignment: Alignment, entity: int, match: NameMatch, alike: dict[int, float]
+) -> Features:
+    """Compute features of an entity's name match."""
+    target = alignment.target
+    mentioned = [other for other, name in alike.items() if name >= MIN_MENTION_SIMILARITY]
+    salience = fsum(target.salience[other] for other in mentioned)
+    other_number = target.plural[match.entity] != alignment.source.plural[entity]
     return {
-        "name": namesake.name,
-        "verbatim": float(namesake.name >= VERBATIM),
-        "agreement": namesake.name * max(0.0, namesake.agreement),
-        "unqualified": namesake.name * (1 - namesake.qualification),
-        "other_number": namesake.name * other_number,
-        "salience": namesake.name * min(1.0, salience),
-        "found_in_scene": namesake.name * matching.scene,
+        "name": match.name,
+        "verbatim": float(match.name >= MIN_VERBATIM_SIMILARITY),
+        "agreement": match.name * max(0.0, match.agreement),
+        "unqualified": match.name * (1 - match.qualification),
+        "other_number": match.name * other_number,
+        "salience": match.name * min(1.0, salience),
+        "found_in_scene": match.name * alignment.scene_overlap,
     }
 
 
-def is_material_unsaid(matching: Matching, material: int) -> bool:
-    """Return True if the target has the thing of this material or colour, but not the material."""
-    owners = [owner for owner, other in matching.source.made_of if other == material]
-    corresponding = [matching.cast(owner)[0][0] for owner in owners if not matching.doubt(owner)]
-    return bool(corresponding) and not any(
-        matching.support(term, thing) >= SUPPORT
-        for term in matching.source.heads[material]
-        for thing in corresponding
-    )
+def is_material_unsaid(alignment: Alignment, material: int) -> bool:
+    """Return True if the target has what is of this material or colour, but not the material."""
+    is_owner_known = False
+    for owner, other in alignment.source.material_pairs:
+        if other != material or alignment.uncertainty(owner):
+            continue
+        is_owner_known = True
+        likeliest = alignment.candidates(owner)[0][0]
+        for term in alignment.source.heads[material]:
+            if alignment.term_support(term, likeliest) >= MIN_SUPPORT:
+                return False
+    return is_owner_known
 
 
-def attribute_facts(matching: Matching, entity: int, text: str) -> Facts:
-    """Facts about an attribute: the means over its words."""
-    terms = [term for term in terms_in(matching, text) if term[0] not in PICKING]
-    by_word = [word_facts(matching, entity, term) for term in terms] or [{"said": WORDLESS}]
-    facts = {name: fsum(word[name] for word in by_word) / len(by_word) for name in by_word[0]}
-    facts["said_of_it"] = facts["said"] * matching.best_score(entity)
-    return facts
+def compute_attribute_features(alignment: Alignment, entity: int, text: str) -> Features:
+    """Compute features of an attribute: the means over its words."""
+    terms = [term for term in find_terms(alignment, text) if term[0] not in SELECTING_WORDS]
+    by_word = [compute_word_features(alignment, entity, term) for term in terms]
+    if not by_word:
+        by_word = [{"said": WORDLESS_SUPPORT}]
+    features = {}
+    for name in by_word[0]:
+        features[name] = fsum(word[name] for word in by_word) / len(by_word)
+    features["said_of_it"] = features["said"] * alignment.best_score(entity)
+    return features
 
 
-def word_facts(matching: Matching, entity: int, term: Term) -> Facts:
-    """Facts about one word of an attribute."""
-    best, best_thing, is_denied = 0.0, None, False
-    support = matching.supports(term)
-    cast = matching.cast(entity)
-    count = number(term[0])
-    for thing, certainty in cast:
-        several = matching.target.plural[thing]
+def compute_word_features(alignment: Alignment, entity: int, term: Term) -> Features:
+    """Compute features of one word of an attribute."""
+    best, is_denied = 0.0, False
+    support = alignment.support_by_entity(term)
+    candidates = alignment.candidates(entity)
+    likeliest = [other for other, _ in candidates[:1]]
+    count = parse_number(term[0])
+    for other, certainty in candidates:
+        several = alignment.target.plural[other]
         # "A hand" is one hand, and hands are several.
-        counted = float(not several if count == 1 else several and term[0] in MANY)
-        # Scaled by certainty, so that the same word said of another thing is no support.
-        value = certainty * max(counted, support.get(thing, 0.0))
+        is_counted = not several if count == 1 else several and term[0] in WORDS_FOR_MANY
+        # Scaled by certainty, so that the same word said of another entity is no support.
+        value = certainty * max(float(is_counted), support.get(other, 0.0))
         # Only near-certain correspondences may contradict. In others a contradiction says more
         # about the correspondence than about the word.
-        too_many = not several and ((count or 0) > 1 or term[0] in MANY)
-        if value < SUPPORT and certainty > SURE and (too_many or matching.denies(term, thing)):
+        may_deny = value < MIN_SUPPORT and certainty > MIN_SURE_CERTAINTY
+        too_many = not several and ((count or 0) > 1 or term[0] in WORDS_FOR_MANY)
+        if may_deny and (too_many or alignment.contradicts(term, other)):
             is_denied = True
         elif value > best:
-            best, best_thing = value, thing
-    likeliest = [thing for thing, _ in cast[:1]] if best_thing is None else [best_thing]
-    is_mixed_up = any(matching.mixes_up(entity, term, thing) for thing in likeliest)
-    unsaid = bool(cast) and best < SUPPORT and is_settled(term)
-    unsaid = unsaid and (count is None or term[0] not in matching.source.before_hyphens)
-    best = 0.0 if unsaid or is_mixed_up else best
-    elsewhere = matching.anywhere(term)
+            best, likeliest = value, [other]
+    is_mixed_up = any(alignment.mixes_up(entity, term, other) for other in likeliest)
+    unsaid = bool(candidates) and best < MIN_SUPPORT and is_settled(term)
+    unsaid = unsaid and (count is None or term[0] not in alignment.source.before_hyphens)
+    if unsaid or is_mixed_up:
+        best = 0.0
+    elsewhere = alignment.best_similarity(term)
     return {
         "said": best,
         "denied": float(is_denied),
         "mixed_up": float(is_mixed_up),
         "unsaid_settled": float(unsaid),
-        "of_another": float(best < SUPPORT and is_of_another(matching, term, likeliest)),
-        "exchanged": float(best < SUPPORT and is_of_known(matching, entity, term, likeliest)),
+        "of_another": float(best < MIN_SUPPORT and is_of_another(alignment, term, likeliest)),
+        "exchanged": float(best < MIN_SUPPORT and is_of_known(alignment, entity, term, likeliest)),
         "elsewhere": max(0.0, elsewhere - best),
     }
 
 
-def is_of_another(matching: Matching, term: Term, likeliest: list[int]) -> bool:
-    """Return True if the target contains the word as an attribute of another thing."""
-    target = matching.target
-    return any(
-        target.owners.get(token, set()).difference(likeliest)
-        for other, similarity in matching.words(term).items()
-        if similarity >= CLEAR
-        for token in target.places[other]
-    )
+def is_of_another(alignment: Alignment, term: Term, likeliest: list[int]) -> bool:
+    """Return True if the target contains the word as an attribute of another entity."""
+    owners = find_attribute_owners(alignment, term)
+    return bool(owners.difference(likeliest))
 
 
-def is_of_known(matching: Matching, entity: int, term: Term, likeliest: list[int]) -> bool:
-    """Return True if the target says the word of another thing, of which the source does not.
+def is_of_known(alignment: Alignment, entity: int, term: Term, likeliest: list[int]) -> bool:
+    """Return True if the target says the word of another entity, of which the source does not.
 
     "A red hydrant next to a fire sign" for "a fire hydrant next to a red sign".
     """
-    source, target = matching.source, matching.target
-    own = [other for other, alike in matching.words(term).items() if alike >= CLEAR]
-    places = [token for other in own for token in target.places[other]]
-    others = {thing for token in places for thing in target.owners.get(token, ())}
-    counterparts = {matching.counterpart(other) for other in others.difference(likeliest)}
-    like = source.index.like(term)
-    return any(
-        thing is not None
-        and thing != entity
-        and not any(source.said_of[word].get(thing, 0.0) >= SUPPORT for word in like)
-        for thing in counterparts
-    )
+    source = alignment.source
+    others = find_attribute_owners(alignment, term).difference(likeliest)
+    like = source.term_index.find_similar(term)
+    for other in others:
+        counterpart = alignment.find_counterpart(other)
+        if counterpart is None or counterpart == entity:
+            continue
+        attachments = [source.attachments_by_term[word].get(counterpart, 0.0) for word in like]
+        if max(attachments, default=0.0) < MIN_SUPPORT:
+            return True
+    return False
 
 
-def weigh(weights: Mapping[str, float], facts: Facts) -> float:
-    """Probability that the target contains the element."""
-    total = weights["bias"] + fsum([weights[name] * value for name, value in facts.items()])
+def find_attribute_owners(alignment: Alignment, term: Term) -> set[int]:
+    """Find the entities of the target that have an attribute with this word, or one much alike."""
+    target = alignment.target
+    owners: set[int] = set()
+    for other, alike in alignment.words(term).items():
+        if alike >= MIN_CLEAR_SIMILARITY:
+            for token in target.places[other]:
+                owners.update(target.attribute_owners.get(token, ()))
+    return owners
+
+
+def predict(weights: Mapping[str, float], features: Features) -> float:
+    """Predict the probability that the target contains the element, by logistic regression."""
+    total = weights["bias"] + fsum([weights[name] * value for name, value in features.items()])
     return 1 / (1 + exp(-total))
 
 
-def overrule(matching: Matching, question: Question, value: float) -> float:
+def apply_overrides(alignment: Alignment, question: Question, value: float) -> float:
     """Return an answer's value after the rules for materials and for what a text denies."""
-    thing = question.entity
+    entity = question.entity
     if question.kind == "entity":
-        owners = [owner for owner, material in matching.source.made_of if material == thing]
-        if any(is_made_otherwise(matching, owner, thing) for owner in owners):
-            return DENIED
-    if not (matching.source.denied or matching.target.denied):
+        for owner, material in alignment.source.material_pairs:
+            if material == entity and is_made_otherwise(alignment, owner, material):
+                return DENIED_VALUE
+    if not (alignment.source.denied_tokens or alignment.target.denied_tokens):
         return value
     if question.kind == "entity":
-        ours = thing in matching.source.absences
-        theirs = is_absent(matching, thing)
+        ours = entity in alignment.source.absent_entities
+        theirs = is_absent(alignment, entity)
     else:
-        key = thing, question.text or "", question.other_entity
-        ours = key in matching.source.denied_claims
-        theirs = is_denied(matching, key)
+        key = entity, question.text or "", question.other_entity
+        ours = key in alignment.source.denied_claims
+        theirs = is_denied(alignment, key)
     if ours == theirs:
         return value
-    return DENIED if theirs else WITHOUT * (1 - value)
+    return DENIED_VALUE if theirs else ABSENCE_VALUE * (1 - value)
 
 
-def is_absent(matching: Matching, thing: int) -> bool:
+def is_absent(alignment: Alignment, entity: int) -> bool:
     """Return True if the target says that nothing of this name is there."""
-    named = matching.by_name(tuple(matching.source.heads[thing]))
-    like = {other for other, alike in named.items() if alike >= SUPPORT}
-    return bool(like) and like <= matching.target.absences
+    named = alignment.by_name(tuple(alignment.source.heads[entity]))
+    like = {other for other, alike in named.items() if alike >= MIN_SUPPORT}
+    return bool(like) and like <= alignment.target.absent_entities
 
 
-def is_denied(matching: Matching, key: Key) -> bool:
-    """Return True if the target has a claim's words about its thing under a negation only."""
+def is_denied(alignment: Alignment, key: ClaimKey) -> bool:
+    """Return True if the target has a claim's words about its entity under a negation only."""
     entity, text, other = key
-    target = matching.target
-    things = {
-        thing for end in (entity, other) if end is not None for thing in likely(matching, end)
-    }
-    terms = [term for term in terms_in(matching, text) if term[0] not in PREPOSITIONS]
-    said = {
-        token
-        for term in terms
-        for like, alike in matching.words(term).items()
-        if alike >= SUPPORT
-        for token in target.places[like]
-        if any(target.attachments(thing).get(token, 0.0) >= SUPPORT for thing in things)
-    }
+    terms = [term for term in find_terms(alignment, text) if term[0] not in PREPOSITIONS]
+    stated: set[int] = set()
     if not terms and other is not None:
-        words = set(words_of(text))
-        said = {
-            token
-            for a in likely(matching, entity)
-            for b in likely(matching, other)
-            for token in between(matching, a, b)
-            if max(agreement(word, target.tokens[token].text.lower()) for word in words) >= CLEAR
-        }
-    return bool(said) and said <= target.denied
+        words = set(split_words(text))
+        for a in find_sure_candidates(alignment, entity):
+            for b in find_sure_candidates(alignment, other):
+                stated.update(find_like_prepositions(alignment, a, words, b))
+    ends = find_sure_candidates(alignment, entity)
+    if other is not None:
+        ends += find_sure_candidates(alignment, other)
+    for term in terms:
+        stated.update(find_stated_tokens(alignment, term, ends))
+    return bool(stated) and stated <= alignment.target.denied_tokens
 
 
-def likely(matching: Matching, thing: int) -> list[int]:
-    """Things of the target that are almost certainly this one."""
-    return [other for other, certainty in matching.cast(thing) if certainty > SURE]
+def find_stated_tokens(alignment: Alignment, term: Term, entities: list[int]) -> list[int]:
+    """Find the tokens by which the target says a term of one of its entities."""
+    target = alignment.target
+    stated = []
+    for like, alike in alignment.words(term).items():
+        if alike < MIN_SUPPORT:
+            continue
+        for token in target.places[like]:
+            attachments = [target.attachments_to(entity).get(token, 0.0) for entity in entities]
+            if max(attachments, default=0.0) >= MIN_SUPPORT:
+                stated.append(token)
+    return stated
 
 
-def is_made_otherwise(matching: Matching, owner: int, material: int) -> bool:
+def find_like_prepositions(alignment: Alignment, a: int, words: set[str], b: int) -> list[int]:
+    """Find the target's prepositions between two entities that are much like one of the words."""
+    like = []
+    for token in find_joining_prepositions(alignment, a, b):
+        preposition = alignment.target.tokens[token].text.lower()
+        if max(preposition_agreement(word, preposition) for word in words) >= MIN_CLEAR_SIMILARITY:
+            like.append(token)
+    return like
+
+
+def find_sure_candidates(alignment: Alignment, entity: int) -> list[int]:
+    """Find the entities of the target that are almost certainly this one."""
+    candidates = alignment.candidates(entity)
+    return [other for other, certainty in candidates if certainty > MIN_SURE_CERTAINTY]
+
+
+def is_made_otherwise(alignment: Alignment, owner: int, material: int) -> bool:
     """Return True if the owner has another material or colour in the target: a glass cup."""
-    if matching.doubt(owner):
+    if alignment.uncertainty(owner):
         return False
-    return any(
-        all(
-            matching.support(term, thing) < SUPPORT and matching.denies(term, thing)
-            for term in matching.source.heads[material]
-        )
-        for thing, _ in matching.cast(owner)[:1]
-    )
+    for likeliest, _ in alignment.candidates(owner)[:1]:
+        for term in alignment.source.heads[material]:
+            is_supported = alignment.term_support(term, likeliest) >= MIN_SUPPORT
+            if is_supported or not alignment.contradicts(term, likeliest):
+                return False
+        return True
+    return False

@@ -1,10 +1,10 @@
-"""One description as the embedded judge reads it: its things, and what the text says of each.
+"""An index of one description: its entities, and what the text says of each.
 
-*Things* are the entities of the scene graph, in its order, followed by every noun within another
+*Entities* are here those of the scene graph, in its order, followed by every noun within another
 element (``leather`` of a leather apron). Only words of elements are evidence: words outside all
 entities, attributes and relations say nothing about anything, however many there are. *Attachment*,
-0 to 1, is how firmly a word belongs to a thing: 1 for the thing's own words and for those next to
-its mentions in the dependency tree, less with each further step, 0 beyond.
+0 to 1, is how firmly a word belongs to an entity: 1 for the entity's own words and for those next
+to its mentions in the dependency tree, less with each further step, 0 beyond.
 """
 
 from __future__ import annotations
@@ -12,54 +12,56 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 
 from posh_reward.embedded.english.likeness import TermIndex, is_stuff
 from posh_reward.embedded.english.meaning import Term, is_concrete, is_material, is_plural
 from posh_reward.embedded.english.word_classes import (
-    BOTH,
+    BOTH_GENDERS,
     HAVING,
-    NOBODY,
+    NO_GENDER,
     PERSONAL,
     PREPOSITIONS,
     Genders,
+    find_term,
     genders,
     plain_tokens,
-    term_of,
-    words_of,
+    split_words,
 )
-from posh_reward.embedded.judge.negation import denied_tokens
+from posh_reward.embedded.judge.negation import find_denied_tokens
 from posh_reward.types import Description, Relation, Span, Token
 from posh_reward.words import FUNCTION_WORDS
 
-PER_STEP = 0.17  # attachment lost with each step of the tree beyond the first
-MAKING = frozenset(("of", "in"))  # prepositions that join a thing to its material or colour
-MOST_RELATIONS = 40  # of one thing, which bounds work on a text of one repeated word
-OTHERS = 0.3  # attachment of another thing's attribute
-PART_OF_IT = 0.5  # the same if the thing has or wears the other: the white of a woman's dress
-MOST_BESIDE = 64
-"""Attributes of a thing, before and after a noun among them, that the noun shares. A repeated word
-can be thousands of attributes, and each with each is quadratic work."""
-MADE_UP = 0.85  # the same if the thing consists of the other, no person: tufts of white hair
+ATTACHMENT_LOSS_PER_STEP = 0.17  # attachment lost with each step of the tree beyond the first
+MATERIAL_PREPOSITIONS = frozenset(("of", "in"))
+"""Those that join an entity to its material or colour."""
+MAX_RELATIONS_PER_ENTITY = 40  # bounds work on a text of one repeated word
+FOREIGN_ATTACHMENT = 0.3  # of another entity's attribute
+PART_ATTACHMENT = 0.5  # if the entity has or wears the other: the white of a woman's dress
+MAX_SHARED_ATTRIBUTES = 64
+"""Attributes of an entity, before and after a noun among them, that the noun shares. A repeated
+word can be thousands of attributes, and each with each is quadratic work."""
+MATERIAL_ATTACHMENT = 0.85  # if the entity consists of the other, no person: tufts of white hair
 
-JOINED = ("conj", "parataxis", "ccomp")  # labels of joined clauses, if they have subjects
-NOUNS = frozenset(("NOUN", "PROPN"))
-NO_LINKS = frozenset("det punct cc mark expl predet case intj dep".split())
-"""Dependency labels of words that attach nothing to a thing."""
-HALF = frozenset("prep pobj agent pcomp aux auxpass".split())
+JOINED_CLAUSE_LABELS = ("conj", "parataxis", "ccomp")  # of joined clauses, if they have subjects
+NOUN_TAGS = frozenset(("NOUN", "PROPN"))
+UNATTACHED_LABELS = frozenset("det punct cc mark expl predet case intj dep".split())
+"""Dependency labels of words that attach nothing to an entity."""
+HALF_STEP_LABELS = frozenset("prep pobj agent pcomp aux auxpass".split())
 """Labels that count half a step, so that a preposition and its object together count one."""
-LOOSE = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
+CLAUSE_LABELS = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
 """Labels that count a step and a half: other clauses."""
-FURTHEST = 8  # reach of an attachment, in half steps of the tree
-COSTS = 4  # base that packs a neighbour and the cost of its step into one number
+MAX_DISTANCE_IN_HALF_STEPS = 8  # in the tree, of a word that is attached to an entity
+STEP_COST_BASE = 4  # packs a neighbour and the cost of its step into one number
 
-Steps = dict[int, list[int]]
-"""Token -> neighbours in the dependency tree, each as ``COSTS`` * neighbour + half steps.
+TreeSteps = dict[int, list[int]]
+"""Token -> neighbours in the dependency tree, each as ``STEP_COST_BASE`` * neighbour + half steps.
 
 Plain numbers, since thousands of tuples would keep the garbage collector busy.
 """
 
 
-class Reading:
+class DescriptionIndex:
     """Indexes over one description, from which alone they are computed."""
 
     def __init__(self, description: Description) -> None:
@@ -69,50 +71,45 @@ class Reading:
         self._starts = {token.span[0]: i for i, token in enumerate(self.tokens)}
         # Without a parse there are no elements, so every word has to count.
         everything = set(range(len(self.tokens)))
-        element_tokens = self._element_tokens() if description.tokens else everything
+        element_tokens = self._find_element_tokens() if description.tokens else everything
         # Per token its term; None for function words, punctuation, and words outside elements.
         self.terms: list[Term | None] = [None] * len(self.tokens)
         self.places: dict[Term, list[int]] = {}  # term -> tokens
         self.by_word: dict[str, Term] = {}  # lower-case word -> the term of its first token
         for index, token in enumerate(self.tokens):
-            term = term_of(token)
+            term = find_term(token)
             if term is not None:
                 self.by_word.setdefault(term[0], term)
                 if index in element_tokens:
                     self.places.setdefault(term, []).append(index)
                     self.terms[index] = term
-        self.index = TermIndex(self.places)  # the text's terms by meaning
+        self.term_index = TermIndex(self.places)  # the text's terms by meaning
         entities = [self.tokens_in(entity.spans) for entity in self.graph.entities]
-        own = {token for tokens in entities for token in tokens}
+        own = set(chain.from_iterable(entities))
         # Parsers often call the satin of a satin dress an adjective.
-        nouns = [
-            i
-            for i in sorted(element_tokens - own)
-            if self.tokens[i].pos in NOUNS
-            or (self.tokens[i].pos == "ADJ" and is_noun(self.tokens[i].text.lower()))
-        ]
-        # From here on lists have one item per thing.
+        nouns = [i for i in sorted(element_tokens - own) if is_noun(self.tokens[i])]
+        # From here on lists have one item per entity.
         self.mentions = entities + [[i] for i in nouns]  # tokens of its mentions
-        self.attribute_tokens = self._attribute_tokens(nouns)
-        self.claims = [self._terms_at(tokens) for tokens in self.attribute_tokens]
+        self.attribute_tokens = self._find_attribute_tokens(nouns)
+        self.claims = list(map(self._terms_at, self.attribute_tokens))
         """Terms of its attributes."""
-        self.heads = [self._heads(thing) for thing in range(len(self.mentions))]
-        """Last word of each mention: the kind of thing it is."""
-        for owner, material in self.made_of:
+        self.heads = list(map(self._find_heads, range(len(self.mentions))))
+        """Last word of each mention: the kind of entity it is."""
+        for owner, material in self.material_pairs:
             self.claims[owner] += self.heads[material]
-        self.genders = [self._genders(thing) for thing in range(len(self.mentions))]
+        self.genders = list(map(self._find_genders, range(len(self.mentions))))
         self.plural = [any(map(is_plural, heads)) for heads in self.heads]
         # Entities without a name, such as an unresolved "she".
         self.pronouns = [i for i in range(len(entities)) if not self.heads[i]]
-        self.by_head: dict[Term, list[int]] = defaultdict(list)  # head -> things
-        for thing, heads in enumerate(self.heads):
+        self.by_head: dict[Term, list[int]] = defaultdict(list)  # head -> entities
+        for entity, heads in enumerate(self.heads):
             for head in heads:
-                self.by_head[head].append(thing)
-        self._steps = steps_between(self.tokens)
+                self.by_head[head].append(entity)
+        self._steps = build_tree_steps(self.tokens)
         self._attached: dict[int, dict[int, float]] = {}
 
     @cached_property
-    def owners(self) -> dict[int, set[int]]:
+    def attribute_owners(self) -> dict[int, set[int]]:
         """Token -> entities that it is an attribute of."""
         owners: dict[int, set[int]] = defaultdict(set)
         for entity, tokens in enumerate(self.attribute_tokens[: len(self.graph.entities)]):
@@ -122,11 +119,11 @@ class Reading:
 
     @cached_property
     def clauses(self) -> list[int]:
-        """Per token the first word of its clause: of its sentence, or of a joined one."""
-        return clause_tops(self.tokens)
+        """Per token the head of its clause: of its sentence, or of a joined one."""
+        return find_clause_heads(self.tokens)
 
     @cached_property
-    def by_clause(self) -> dict[int, list[Term]]:
+    def terms_by_clause(self) -> dict[int, list[Term]]:
         """Clause -> content words of its elements, without prepositions."""
         by_clause: dict[int, dict[Term, None]] = defaultdict(dict)
         for term, tokens in self.places.items():
@@ -138,13 +135,10 @@ class Reading:
     @cached_property
     def sentences(self) -> dict[Term, set[int]]:
         """Term -> sentences that have it in an element."""
-        return {
-            term: {self.tokens[token].sentence for token in tokens}
-            for term, tokens in self.places.items()
-        }
+        return {term: self._find_sentences(tokens) for term, tokens in self.places.items()}
 
     @cached_property
-    def by_sentence(self) -> dict[int, list[Term]]:
+    def terms_by_sentence(self) -> dict[int, list[Term]]:
         """Sentence -> content words of its elements, without prepositions."""
         by_sentence: dict[int, list[Term]] = defaultdict(list)
         for term, sentences in self.sentences.items():
@@ -154,78 +148,78 @@ class Reading:
         return by_sentence
 
     @cached_property
-    def partners(self) -> list[dict[int, dict[str, None]]]:
-        """Per thing: related entity -> words of the relations between the two, each once."""
-        partners: list[dict[int, dict[str, None]]] = [{} for _ in self.mentions]
+    def relation_words(self) -> list[dict[int, dict[str, None]]]:
+        """Per entity: related entity -> words of the relations between the two, each once."""
+        related: list[dict[int, dict[str, None]]] = [{} for _ in self.mentions]
         for relation in self.graph.relations:
             a, b = relation.subject, relation.object
             words = dict.fromkeys(relation.text.lower().split())
-            partners[a].setdefault(b, {}).update(words)
-            partners[b].setdefault(a, {}).update(words)
-        return partners
+            related[a].setdefault(b, {}).update(words)
+            related[b].setdefault(a, {}).update(words)
+        return related
 
     @cached_property
-    def relations_of(self) -> dict[int, list[Relation]]:
-        """Thing -> relations that it is an end of."""
+    def relations_by_entity(self) -> dict[int, list[Relation]]:
+        """Entity -> relations that it is an end of."""
         relations: dict[int, list[Relation]] = defaultdict(list)
         for relation in self.graph.relations:
             for end in {relation.subject, relation.object}:
-                if len(relations[end]) < MOST_RELATIONS:
+                if len(relations[end]) < MAX_RELATIONS_PER_ENTITY:
                     relations[end].append(relation)
         return relations
 
     @cached_property
-    def passives(self) -> set[str]:
+    def passive_verbs(self) -> set[str]:
         """Verbs that the text uses in the passive voice, lower-case."""
-        helped = {t.head for t in self.tokens if t.dep in ("auxpass", "agent", "nsubjpass")}
-        helped |= {
-            i
-            for i, t in enumerate(self.tokens)
-            if t.dep in ("acl", "amod") and not t.text.lower().endswith("ing")
-        }
-        return {self.tokens[i].text.lower() for i in helped if self.tokens[i].pos == "VERB"}
+        passives = set()
+        for token in self.tokens:
+            if token.dep in ("auxpass", "agent", "nsubjpass"):
+                passives.add(self.tokens[token.head])
+            elif token.dep in ("acl", "amod") and not token.text.lower().endswith("ing"):
+                passives.add(token)
+        return {token.text.lower() for token in passives if token.pos == "VERB"}
 
     @cached_property
-    def made_of(self) -> list[tuple[int, int]]:
-        """(Thing, its material or colour), where "of" or "in" joins the two: a cup of tin."""
-        return [
-            (relation.subject, relation.object)
-            for relation in self.graph.relations
-            if relation.subject != relation.object
-            and MAKING & set(relation.text.lower().split()[-1:])
-            and any(is_stuff(head) for head in self.heads[relation.object])
-        ]
+    def material_pairs(self) -> list[tuple[int, int]]:
+        """(Entity, its material or colour), where "of" or "in" joins the two: a cup of tin."""
+        pairs = []
+        for relation in self.graph.relations:
+            owner, material = relation.subject, relation.object
+            if owner == material or MATERIAL_PREPOSITIONS.isdisjoint(
+                relation.text.lower().split()[-1:]
+            ):
+                continue
+            if any(map(is_stuff, self.heads[material])):
+                pairs.append((owner, material))
+        return pairs
 
     @cached_property
-    def denied(self) -> frozenset[int]:
+    def denied_tokens(self) -> frozenset[int]:
         """Tokens under a negation."""
-        return denied_tokens(self.tokens)
+        return find_denied_tokens(self.tokens)
 
     @cached_property
-    def absences(self) -> set[int]:
-        """Things that the text says are missing: no shoes, a cup without a handle."""
-        return {
-            thing
-            for thing, tokens in enumerate(self.mentions)
-            if tokens and self.denied.issuperset(tokens)
-        }
+    def absent_entities(self) -> set[int]:
+        """Entities that the text says are missing: no shoes, a cup without a handle."""
+        absent = set()
+        for entity, tokens in enumerate(self.mentions):
+            if tokens and self.denied_tokens.issuperset(tokens):
+                absent.add(entity)
+        return absent
 
     @cached_property
     def denied_claims(self) -> set[tuple[int, str, int | None]]:
         """Attributes and relations that the text denies: (entity, text, other entity)."""
-        if not self.denied:
+        if not self.denied_tokens:
             return set()
-        spans_of: dict[tuple[int, str, int | None], tuple[Span, ...]] = {
-            (number, each.text, None): each.spans
-            for number, entity in enumerate(self.graph.entities)
-            for each in entity.attributes
-        }
-        spans_of |= {(r.subject, r.text, r.object): r.spans for r in self.graph.relations}
-        return {
-            key
-            for key, spans in spans_of.items()
-            if self.denied.intersection(self.tokens_in(spans))
-        }
+        claims: dict[tuple[int, str, int | None], tuple[Span, ...]] = {}
+        for number, entity in enumerate(self.graph.entities):
+            for attribute in entity.attributes:
+                claims[number, attribute.text, None] = attribute.spans
+        for relation in self.graph.relations:
+            claims[relation.subject, relation.text, relation.object] = relation.spans
+        denied = self.denied_tokens
+        return {key for key, spans in claims.items() if denied.intersection(self.tokens_in(spans))}
 
     @cached_property
     def before_hyphens(self) -> set[str]:
@@ -234,104 +228,115 @@ class Reading:
         return {token.text.lower() for token in self.tokens if token.span[1] in ends}
 
     @cached_property
-    def profiles(self) -> list[dict[Term, float]]:
-        """Per thing: term -> attachment, without the thing's own name."""
-        return [
-            self._best_by_term(self.attachments(thing), set(tokens))
-            for thing, tokens in enumerate(self.mentions)
-        ]
+    def term_profiles(self) -> list[dict[Term, float]]:
+        """Per entity: term -> attachment, without the entity's own name."""
+        profiles = []
+        for entity, tokens in enumerate(self.mentions):
+            profiles.append(self._best_by_term(self.attachments_to(entity), set(tokens)))
+        return profiles
 
     @cached_property
-    def said_of(self) -> dict[Term, dict[int, float]]:
-        """Term -> thing -> attachment."""
-        said_of: dict[Term, dict[int, float]] = {term: {} for term in self.places}
-        for thing in range(len(self.mentions)):
-            for term, weight in self._best_by_term(self.attachments(thing), set()).items():
-                said_of[term][thing] = weight
-        return said_of
+    def attachments_by_term(self) -> dict[Term, dict[int, float]]:
+        """Term -> entity -> attachment."""
+        attachments: dict[Term, dict[int, float]] = {term: {} for term in self.places}
+        for entity in range(len(self.mentions)):
+            for term, weight in self._best_by_term(self.attachments_to(entity), set()).items():
+                attachments[term][entity] = weight
+        return attachments
 
     @cached_property
-    def holders(self) -> dict[int, dict[int, float]]:
-        """Token -> thing -> attachment."""
-        holders: dict[int, dict[int, float]] = defaultdict(dict)
-        for thing in range(len(self.mentions)):
-            for token, weight in self.attachments(thing).items():
-                holders[token][thing] = weight
-        return holders
+    def attachments_by_token(self) -> dict[int, dict[int, float]]:
+        """Token -> entity -> attachment."""
+        attachments: dict[int, dict[int, float]] = defaultdict(dict)
+        for entity in range(len(self.mentions)):
+            for token, weight in self.attachments_to(entity).items():
+                attachments[token][entity] = weight
+        return attachments
 
     @cached_property
     def salience(self) -> list[float]:
-        """Per thing: share of sentences that mention it."""
+        """Per entity: share of sentences that mention it."""
         sentences = len({token.sentence for token in self.tokens})
-        return [
-            len({self.tokens[i].sentence for i in tokens}) / max(1, sentences)
-            for tokens in self.mentions
-        ]
+        mentioning = map(self._find_sentences, self.mentions)
+        return [len(each) / max(1, sentences) for each in mentioning]
 
     def tokens_in(self, spans: tuple[Span, ...]) -> list[int]:
         """Tokens that start inside the spans, in text order."""
-        starts = {at for first, end in spans for at in range(first, end) if at in self._starts}
-        return [self._starts[at] for at in sorted(starts)]
+        inside: set[int] = set()
+        for start, end in spans:
+            inside.update(range(start, end))
+        return [self._starts[at] for at in sorted(inside & self._starts.keys())]
 
-    def attachments(self, thing: int) -> dict[int, float]:
-        """Token -> attachment to the thing, where above 0."""
-        attachments = self._attached.get(thing)
+    def attachments_to(self, entity: int) -> dict[int, float]:
+        """Token -> attachment to the entity, where above 0."""
+        attachments = self._attached.get(entity)
         if attachments is None:
-            mentions = set(self.mentions[thing])
-            attachments = {
-                token: 1.0 - PER_STEP * max(0.0, halves / 2 - 1.0)
-                for token, halves in distances(self.tokens, self._steps, mentions).items()
-            }
-            for token, weight in attachments.items():
-                owners = self.owners.get(token)
+            attachments = {}
+            mentions = set(self.mentions[entity])
+            for token, halves in find_distances(self.tokens, self._steps, mentions).items():
+                weight = 1.0 - ATTACHMENT_LOSS_PER_STEP * max(0.0, halves / 2 - 1.0)
+                owners = self.attribute_owners.get(token)
                 # The tree alone would attach "red" in "a man in a red coat" to the man, too. An
                 # attribute belongs to its owner; others get at most a share.
-                if owners and thing not in owners:
-                    attachments[token] = min(weight, self._share(thing, owners))
-            attachments.update(dict.fromkeys(self.attribute_tokens[thing] | mentions, 1.0))
-            self._attached[thing] = attachments
+                if owners and entity not in owners:
+                    weight = min(weight, self._foreign_attachment(entity, owners))
+                attachments[token] = weight
+            attachments.update(dict.fromkeys(self.attribute_tokens[entity] | mentions, 1.0))
+            self._attached[entity] = attachments
         return attachments
 
-    def _share(self, thing: int, owners: set[int]) -> float:
-        """Attachment of other things' attribute: highest if the thing consists of an owner."""
+    def _foreign_attachment(self, entity: int, owners: set[int]) -> float:
+        """Attachment of other entities' attribute: highest if the entity consists of an owner."""
+        best = FOREIGN_ATTACHMENT
+        for owner in owners:
+            words = self.relation_words[entity].get(owner, {})
+            if "of" in words and (entity, owner) in self.directions and not self.genders[owner]:
+                return MATERIAL_ATTACHMENT
+            if not HAVING.isdisjoint(words):
+                best = PART_ATTACHMENT
+        return best
 
-        def share(owner: int) -> float:
-            words = self.partners[thing].get(owner, {})
-            if "of" in words and (thing, owner) in self.directions and not self.genders[owner]:
-                return MADE_UP
-            return PART_OF_IT if HAVING & set(words) else OTHERS
-
-        return max(map(share, owners))
-
-    def _element_tokens(self) -> set[int]:
-        """Tokens of scored elements; those of the viewer alone would be free evidence."""
+    def _find_element_tokens(self) -> set[int]:
+        """Find tokens of scored elements; those of the viewer alone would be free evidence."""
         entities = self.graph.entities
-        spans = [
-            *(entity.spans for entity in entities),
-            *(a.spans for entity in entities if not entity.flagged for a in entity.attributes),
-            *(
-                relation.spans
-                for relation in self.graph.relations
-                if not (entities[relation.subject].flagged and entities[relation.object].flagged)
-            ),
-        ]
-        return {token for each in spans for token in self.tokens_in(each)}
+        spans: list[Span] = []
+        for entity in entities:
+            spans += entity.spans
+            if not entity.flagged:
+                for attribute in entity.attributes:
+                    spans += attribute.spans
+        for relation in self.graph.relations:
+            if not (entities[relation.subject].flagged and entities[relation.object].flagged):
+                spans += relation.spans
+        return set(self.tokens_in(tuple(spans)))
 
-    def _attribute_tokens(self, nouns: list[int]) -> list[set[int]]:
-        entities = self.graph.entities
-        attribute_tokens = [
-            {t for a in e.attributes for t in self.tokens_in(a.spans)} for e in entities
-        ]
+    def _find_attribute_tokens(self, nouns: list[int]) -> list[set[int]]:
+        attribute_tokens: list[set[int]] = []
+        for entity in self.graph.entities:
+            spans = chain.from_iterable(attribute.spans for attribute in entity.attributes)
+            attribute_tokens.append(set(self.tokens_in(tuple(spans))))
         beside: dict[int, set[int]] = defaultdict(set)
         for tokens in attribute_tokens:
             ordered = sorted(tokens)
             for place, token in enumerate(ordered):
-                beside[token].update(ordered[max(place - MOST_BESIDE, 0) : place + MOST_BESIDE + 1])
+                beside[token].update(
+                    ordered[
+                        max(place - MAX_SHARED_ATTRIBUTES, 0) : place + MAX_SHARED_ATTRIBUTES + 1
+                    ]
+                )
         # A noun that is itself an attribute gets the attributes beside it: ivory satin.
         return attribute_tokens + [beside[token] - {token} for token in nouns]
 
     def _terms_at(self, tokens: set[int]) -> list[Term]:
-        return [term for i in sorted(tokens) if (term := self.terms[i]) is not None]
+        terms = []
+        for token in sorted(tokens):
+            term = self.terms[token]
+            if term is not None:
+                terms.append(term)
+        return terms
+
+    def _find_sentences(self, tokens: list[int]) -> set[int]:
+        return {self.tokens[token].sentence for token in tokens}
 
     def _best_by_term(self, attachments: dict[int, float], without: set[int]) -> dict[Term, float]:
         best: dict[Term, float] = {}
@@ -341,70 +346,83 @@ class Reading:
                 best[term] = weight
         return best
 
-    def _heads(self, thing: int) -> list[Term]:
-        if thing >= len(self.graph.entities):
-            return self._terms_at(set(self.mentions[thing]))
-        lasts = [words_of(text)[-1:] for text in self.graph.entities[thing].heads]
-        words = [word for last in lasts for word in last if word not in FUNCTION_WORDS]
-        return list(dict.fromkeys(self.by_word.get(word, (word, "n")) for word in words))
+    def _find_heads(self, entity: int) -> list[Term]:
+        if entity >= len(self.graph.entities):
+            return self._terms_at(set(self.mentions[entity]))
+        heads: dict[Term, None] = {}
+        for text in self.graph.entities[entity].heads:
+            for word in split_words(text)[-1:]:
+                if word not in FUNCTION_WORDS:
+                    heads[self.by_word.get(word, (word, "n"))] = None
+        return list(heads)
 
-    def _genders(self, thing: int) -> Genders:
-        """Genders that the thing can have as a person; none if it is no person."""
-        of_heads = [genders(head) for head in self.heads[thing]]
-        is_name = {self.tokens[i].pos for i in self.mentions[thing]} == {"PROPN"}
-        if is_name and of_heads == [NOBODY]:
-            of_heads = [BOTH]
-        words = {self.tokens[i].text.lower() for i in self.mentions[thing]}
-        pronouns = [genders((word, "x")) for word in words & PERSONAL]
-        return frozenset.intersection(*(of_heads + pronouns or [BOTH]))
+    def _find_genders(self, entity: int) -> Genders:
+        """Find genders that the entity can have as a person; none if it is no person."""
+        possible = list(map(genders, self.heads[entity]))
+        mentions = [self.tokens[i] for i in self.mentions[entity]]
+        is_name = {token.pos for token in mentions} == {"PROPN"}
+        if is_name and possible == [NO_GENDER]:
+            possible = [BOTH_GENDERS]
+        for token in mentions:
+            word = token.text.lower()
+            if word in PERSONAL:
+                possible.append(genders((word, "x")))
+        return BOTH_GENDERS.intersection(*possible)
 
 
-def is_noun(word: str) -> bool:
-    """Return True for a word that mostly names a material or object: porcelain bowl."""
-    noun = (word, "n")
+def is_noun(token: Token) -> bool:
+    """Return True for a noun, or a word that mostly names a material or object: porcelain bowl."""
+    if token.pos != "ADJ":
+        return token.pos in NOUN_TAGS
+    noun = (token.text.lower(), "n")
     return is_material(noun) or is_concrete(noun)
 
 
-def steps_between(tokens: Sequence[Token]) -> Steps:
-    """Neighbours in the dependency tree, without function words."""
-    steps: Steps = defaultdict(list)
+def build_tree_steps(tokens: Sequence[Token]) -> TreeSteps:
+    """Find neighbours in the dependency tree, without function words."""
+    steps: TreeSteps = defaultdict(list)
     for index, token in enumerate(tokens):
-        if token.head == index or token.dep in NO_LINKS:
+        if token.head == index or token.dep in UNATTACHED_LABELS:
             continue
-        cost = 1 if token.dep in HALF else 3 if token.dep in LOOSE else 2
-        steps[index].append(COSTS * token.head + cost)
-        steps[token.head].append(COSTS * index + cost)
+        cost = 2
+        if token.dep in HALF_STEP_LABELS:
+            cost = 1
+        elif token.dep in CLAUSE_LABELS:
+            cost = 3
+        steps[index].append(STEP_COST_BASE * token.head + cost)
+        steps[token.head].append(STEP_COST_BASE * index + cost)
     return steps
 
 
-def distances(tokens: Sequence[Token], steps: Steps, mentions: set[int]) -> dict[int, int]:
-    """Token -> length of the shortest path to a mention, in half steps, up to ``FURTHEST``."""
+def find_distances(tokens: Sequence[Token], steps: TreeSteps, mentions: set[int]) -> dict[int, int]:
+    """Token -> length of the shortest path to a mention, in half steps, as far as that counts."""
     best = dict.fromkeys(mentions, 0)
     # Dijkstra's algorithm with a bucket per distance instead of a heap: there are only nine.
-    buckets: list[list[int]] = [[] for _ in range(FURTHEST + 1)]
+    buckets: list[list[int]] = [[] for _ in range(MAX_DISTANCE_IN_HALF_STEPS + 1)]
     buckets[0] = list(mentions)
     for distance, bucket in enumerate(buckets):
         for token in bucket:
             if distance > best[token]:
                 continue
             # Words beyond another noun more likely describe that noun: one step more.
-            toll = 2 if distance and tokens[token].pos in NOUNS else 0
+            is_beyond_noun = distance > 0 and tokens[token].pos in NOUN_TAGS
             for step in steps.get(token, ()):
-                neighbour, cost = divmod(step, COSTS)
-                through = distance + cost + toll
-                if through <= FURTHEST and through < best.get(neighbour, FURTHEST + 1):
+                neighbour, cost = divmod(step, STEP_COST_BASE)
+                through = distance + cost + 2 * is_beyond_noun
+                if through < best.get(neighbour, MAX_DISTANCE_IN_HALF_STEPS + 1):
                     best[neighbour] = through
                     buckets[through].append(neighbour)
     return best
 
 
-def clause_tops(tokens: Sequence[Token]) -> list[int]:
-    """Per token the first word of its clause: of its sentence, or of a joined one."""
+def find_clause_heads(tokens: Sequence[Token]) -> list[int]:
+    """Find per token the head of its clause: of its sentence, or of a joined one."""
     with_subject = {t.head for t in tokens if t.dep in ("nsubj", "nsubjpass", "expl")}
-    tops = [
-        i if t.head == i or (t.dep in JOINED and i in with_subject) else -1
-        for i, t in enumerate(tokens)
-    ]
+    tops = [-1] * len(tokens)
+    for i, token in enumerate(tokens):
+        is_joined = token.dep in JOINED_CLAUSE_LABELS and i in with_subject
+        if token.head == i or is_joined:
+            tops[i] = i
     for start in range(len(tops)):
         path = [start]
         while tops[path[-1]] < 0 and len(path) <= len(tops):

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from posh_reward.embedded.english.wordnet import WordNet, wordnet
+from posh_reward.embedded.english.wordnet import WordNet, load_wordnet
 from posh_reward.errors import InputError, MissingDependencyError, install_command
 from posh_reward.graph.reader import Reader
 from posh_reward.metrics.wording import fill, wording
@@ -276,7 +276,7 @@ def load_meteor() -> WordMeasure:
         from nltk.translate.meteor_score import meteor_score
     except ImportError:
         raise MissingDependencyError(INSTALL_REMEDY.format("nltk")) from None
-    synonyms = Synonyms(wordnet())
+    synonyms = Synonyms(load_wordnet())
 
     def score_meteor(generation: str, references: Sequence[str]) -> float:
         ours = WORD_PATTERN.findall(generation)

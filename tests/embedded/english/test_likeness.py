@@ -10,9 +10,9 @@ from posh_reward.embedded.english import likeness as likeness_module
 from posh_reward.embedded.english import meaning as meaning_module
 from posh_reward.embedded.english import word_classes as function_words
 from posh_reward.embedded.english import wordnet
-from posh_reward.embedded.english.likeness import TermIndex, conflict, likeness, number
+from posh_reward.embedded.english.likeness import TermIndex, conflict, likeness, parse_number
 from posh_reward.embedded.english.meaning import dictionary_forms
-from posh_reward.embedded.english.word_classes import agreement, converse, genders
+from posh_reward.embedded.english.word_classes import converse, genders, preposition_agreement
 from posh_reward.types import WORD_CACHE_SIZE
 
 
@@ -50,7 +50,7 @@ def test_an_index_finds_what_pairs_would_find() -> None:
     index = TermIndex(terms)
     for a in terms:
         for b in terms:
-            both_ways = index.like(a).get(b, 0.0), index.like(b).get(a, 0.0)
+            both_ways = index.find_similar(a).get(b, 0.0), index.find_similar(b).get(a, 0.0)
             assert likeness(a, b) == max(both_ways)
 
 
@@ -59,9 +59,9 @@ def test_an_index_finds_what_pairs_would_find() -> None:
 )
 def test_a_genus_says_only_part_of_its_kind(kind: str, genus: str) -> None:
     one, other = (kind, "n"), (genus, "n")
-    said_by_the_kind = TermIndex([one]).like(other)[one]
+    said_by_the_kind = TermIndex([one]).find_similar(other)[one]
     assert said_by_the_kind == likeness(one, other)
-    assert TermIndex([other]).like(one)[other] < 0.8 * said_by_the_kind
+    assert TermIndex([other]).find_similar(one)[other] < 0.8 * said_by_the_kind
 
 
 @pytest.mark.parametrize("module", [likeness_module, meaning_module, function_words, wordnet])
@@ -85,7 +85,13 @@ def test_conflict(a: str, b: str, excluded: bool) -> None:
 
 
 def test_numbers() -> None:
-    assert [number(w) for w in ("twelve", "12", "dozen", "both", "many")] == [12, 12, 12, 2, None]
+    assert [parse_number(w) for w in ("twelve", "12", "dozen", "both", "many")] == [
+        12,
+        12,
+        12,
+        2,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +103,11 @@ def test_persons(word: str, who: str) -> None:
 
 
 def test_prepositions() -> None:
-    assert agreement("beneath", "under") > agreement("beneath", "of") > agreement("above", "under")
+    assert (
+        preposition_agreement("beneath", "under")
+        > preposition_agreement("beneath", "of")
+        > preposition_agreement("above", "under")
+    )
     assert converse("above", "under") > 0.8
     assert converse("above", "over") == 0
     assert converse("beside", "near") > 0.8

@@ -8,7 +8,12 @@ import re
 
 import pytest
 
-from posh_reward.embedded.english.word_order import ALLOWANCE, BOUND, EXPECTED, disorder
+from posh_reward.embedded.english.word_order import (
+    ALLOWED_BITS_OF_LAG,
+    EXPECTED_BITS_PER_WORD,
+    MAX_BITS_PER_PAIR,
+    disorder,
+)
 
 TEXT = (
     "A girl sits on a coil of rope in the left foreground and guts a herring with a short knife; "
@@ -20,8 +25,8 @@ TEXT = (
 
 def test_a_cumulative_sum_by_hand() -> None:
     """Each "the the" falls 3.5 bits behind, of which 24 are free: (3.5 n - 24) / n for n pairs."""
-    assert BOUND + EXPECTED == 3.5
-    assert disorder("the " * 50) == pytest.approx((3.5 * 51 - ALLOWANCE) / 51, abs=0.15)
+    assert MAX_BITS_PER_PAIR + EXPECTED_BITS_PER_WORD == 3.5
+    assert disorder("the " * 50) == pytest.approx((3.5 * 51 - ALLOWED_BITS_OF_LAG) / 51, abs=0.15)
     assert disorder("the " * 6) == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.embedded.english.likeness import TermIndex, likeness
 from posh_reward.embedded.judge import EmbeddedJudge
-from posh_reward.embedded.judge.embedded_judge import CAPACITY
+from posh_reward.embedded.judge.embedded_judge import MAX_CACHED_WHILE_AWAKE
 from posh_reward.graph.reader import describe
 from posh_reward.types import Description, Kind, Phrase, Question
 from tests.parses import parse
@@ -187,13 +187,13 @@ def test_a_word_is_as_alike_in_a_small_index_as_in_a_large_one() -> None:
     small = TermIndex([("boat", "n")])
     large = TermIndex([("shawl", "n"), ("river", "n"), ("boat", "n"), ("two", "a")])
     vessel = ("vessel", "n")
-    assert small.like(vessel)[("boat", "n")] == large.like(vessel)[("boat", "n")]
+    assert small.find_similar(vessel)[("boat", "n")] == large.find_similar(vessel)[("boat", "n")]
 
 
 def test_running_numbers_are_not_kept_against_each_other() -> None:
     terms = [(str(number), "a") for number in range(2000)]
     index = TermIndex(terms)
-    assert sum(len(index.like(term)) for term in terms) == len(terms)
+    assert sum(len(index.find_similar(term)) for term in terms) == len(terms)
 
 
 def test_a_ladder_is_no_more_of_a_lad() -> None:
@@ -202,7 +202,9 @@ def test_a_ladder_is_no_more_of_a_lad() -> None:
 
 
 def test_more_pairs_than_are_kept_are_judged_the_same() -> None:
-    texts = [read(SHAWL.format(who="woman", what=f"w{i}")) for i in range(CAPACITY + 10)]
+    texts = [
+        read(SHAWL.format(who="woman", what=f"w{i}")) for i in range(MAX_CACHED_WHILE_AWAKE + 10)
+    ]
     target = read(SHAWL.format(who="woman", what="w3"))
     questions = [Question("recall", "attribute", "shawl", t, target, 1, "red") for t in texts]
     judge = EmbeddedJudge()
@@ -334,6 +336,8 @@ def test_white_space_around_a_text_makes_no_other_reading() -> None:
     judge = EmbeddedJudge()
     reference = describe(parse(HAT.format(who="man", what="red")), ())
     generation = replace(reference, original=f"{reference.text}\n")
-    facts = judge._facts_between(generation, reference)
-    judge._facts_between(reference, generation)
-    assert judge._facts_between(generation, reference) is facts, "kept, not made for each question"
+    features = judge._load_pair_features(generation, reference)
+    judge._load_pair_features(reference, generation)
+    assert judge._load_pair_features(generation, reference) is features, (
+        "kept, not made for each question"
+    )

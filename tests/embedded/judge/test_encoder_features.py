@@ -1,4 +1,4 @@
-"""Vectors as facts of the embedded judge, with an encoder whose vectors a person can check."""
+"""Vectors as features of the embedded judge, with an encoder whose vectors a person can check."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ import pytest
 
 from posh_reward import PoSh
 from posh_reward.embedded.judge import EmbeddedJudge
-from posh_reward.embedded.judge.alignment import Matching
-from posh_reward.embedded.judge.encoder_features import Affinity, Phrases, load_weights
-from posh_reward.embedded.judge.index import Reading
+from posh_reward.embedded.judge.alignment import Alignment
+from posh_reward.embedded.judge.encoder_features import (
+    EncodedDescription,
+    EncoderFeatures,
+    load_weights,
+)
+from posh_reward.embedded.judge.index import DescriptionIndex
 from posh_reward.models.encoders import TokenVectors
 from posh_reward.settings import TRUST_VARIABLE
 from posh_reward.types import Description, Question
@@ -45,27 +49,34 @@ def question(source: Description, target: Description) -> Question:
     return Question("precision", "entity", head, source, target, 0)
 
 
-def facts(who: str, whom: str, name: float) -> dict[str, float]:
+def features(who: str, whom: str, name: float) -> dict[str, float]:
     source, target = (read(SLEEPS.format(who=each)) for each in (who, whom))
-    affinity = Affinity(Phrases(source, axes), Phrases(target, axes))
-    matching = Matching(Reading(source), Reading(target))
-    return affinity.facts(matching, question(source, target), {"name": name})
+    encoder_features = EncoderFeatures(
+        EncodedDescription(source, axes), EncodedDescription(target, axes)
+    )
+    alignment = Alignment(DescriptionIndex(source), DescriptionIndex(target))
+    return encoder_features.compute_features(alignment, question(source, target), {"name": name})
 
 
 def test_cosines_become_facts_shared_out_by_how_far_the_name_was_found() -> None:
-    found = facts("toddler", "child", name=0.25)
+    found = features("toddler", "child", name=0.25)
     assert found["near_unfound"] == pytest.approx(0.75 * 0.8)
     assert found["near_found"] == pytest.approx(0.25 * 0.8)
     assert found["least_word_near_unfound"] == pytest.approx(0.75 * 0.8)
     assert found["sentences_near_unfound"] == pytest.approx(0.75 * 0.8)
-    assert facts("child", "dog", name=0.0)["near_unfound"] == pytest.approx(0.6)
+    assert features("child", "dog", name=0.0)["near_unfound"] == pytest.approx(0.6)
 
 
 def test_what_has_no_name_has_no_affinity() -> None:
     source = target = read(SLEEPS.format(who="toddler"))
-    affinity = Affinity(Phrases(source, axes), Phrases(target, axes))
-    matching = Matching(Reading(source), Reading(target))
-    assert affinity.facts(matching, question(source, target), {"nameless": 1.0}) == {}
+    encoder_features = EncoderFeatures(
+        EncodedDescription(source, axes), EncodedDescription(target, axes)
+    )
+    alignment = Alignment(DescriptionIndex(source), DescriptionIndex(target))
+    assert (
+        encoder_features.compute_features(alignment, question(source, target), {"nameless": 1.0})
+        == {}
+    )
 
 
 def test_a_near_word_raises_the_grade_and_a_far_one_does_not() -> None:

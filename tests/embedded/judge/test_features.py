@@ -7,10 +7,10 @@ import random
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.embedded.judge.alignment import Matching
-from posh_reward.embedded.judge.features import SUPPORT, PairFacts
-from posh_reward.embedded.judge.index import Reading
-from posh_reward.embedded.judge.relation_features import relation_facts
+from posh_reward.embedded.judge.alignment import Alignment
+from posh_reward.embedded.judge.features import MIN_SUPPORT, PairFeatures
+from posh_reward.embedded.judge.index import DescriptionIndex
+from posh_reward.embedded.judge.relation_features import compute_relation_features
 from posh_reward.types import Description, Question
 
 REFERENCE = (
@@ -39,7 +39,7 @@ def read(text: str) -> Description:
 
 def test_words_that_no_element_covers_are_no_evidence() -> None:
     found = read("A dog sleeps. Tall's red's yellow's basket's.")
-    words = {word for word, _ in Reading(found).places}
+    words = {word for word, _ in DescriptionIndex(found).places}
     assert {"dog", "sleeps"} <= words
     spans = [s for e in found.graph.entities for s in e.spans]
     spans += [s for e in found.graph.entities for a in e.attributes for s in a.spans]
@@ -61,16 +61,18 @@ def test_words_in_disorder_say_less_than_in_order(posh: PoSh) -> None:
     assert max(f1(posh, bag) for bag in bags) < f1(posh, REFERENCE) - 0.1
 
 
-def facts_about(text: str, other: str, element: str) -> dict[str, float]:
-    """The judge's facts about one attribute or entity of ``text``, looked for in ``other``."""
+def features_about(text: str, other: str, element: str) -> dict[str, float]:
+    """The judge's features of one attribute or entity of ``text``, looked for in ``other``."""
     source, target = read(text), read(other)
-    facts = PairFacts(Matching(Reading(source), Reading(target)))
+    pair = PairFeatures(Alignment(DescriptionIndex(source), DescriptionIndex(target)))
     for number, entity in enumerate(source.graph.entities):
         if entity.head == element:
-            return facts.about(Question("precision", "entity", element, source, target, number))
+            question = Question("precision", "entity", element, source, target, number)
+            return pair.compute_features(question)
         if element in [attribute.text.lower() for attribute in entity.attributes]:
-            return facts.about(Question("precision", "attribute", entity.head, source, target,
-                                        number, element))  # fmt: skip
+            head = entity.head
+            question = Question("precision", "attribute", head, source, target, number, element)
+            return pair.compute_features(question)
     raise AssertionError(f"{element} is not in {source.graph}")
 
 
@@ -85,15 +87,15 @@ def facts_about(text: str, other: str, element: str) -> dict[str, float]:
 def test_a_count_of_one_and_the_colour_of_a_stuff_are_said(
     text: str, other: str, attribute: str
 ) -> None:
-    facts = facts_about(text, other, attribute)
-    assert facts["said"] >= SUPPORT
-    assert not facts["unsaid_settled"]
+    features = features_about(text, other, attribute)
+    assert features["said"] >= MIN_SUPPORT
+    assert not features["unsaid_settled"]
 
 
 def test_one_is_not_said_of_several() -> None:
-    facts = facts_about("One boat lies there.", "Two boats lie there.", "one")
-    assert facts["said"] < SUPPORT
-    assert facts["denied"]
+    features = features_about("One boat lies there.", "Two boats lie there.", "one")
+    assert features["said"] < MIN_SUPPORT
+    assert features["denied"]
 
 
 @pytest.mark.parametrize(
@@ -101,23 +103,23 @@ def test_one_is_not_said_of_several() -> None:
     [("A man in a three-cornered hat waits.", "three"), ("He looks at his own hat.", "own")],
 )
 def test_words_that_count_or_pick_nothing_are_not_missed(text: str, attribute: str) -> None:
-    facts = facts_about(text, "A man with a hat waits.", attribute)
-    assert not facts.get("unsaid_settled")
-    assert not facts.get("mixed_up")
+    features = features_about(text, "A man with a hat waits.", attribute)
+    assert not features.get("unsaid_settled")
+    assert not features.get("mixed_up")
 
 
 def test_a_stuff_that_is_not_said_of_the_thing_is_a_fact() -> None:
     text = "The man rings a bell of silver."
-    assert facts_about(text, "The man rings a bell.", "silver")["stuff_unsaid"]
-    assert not facts_about(text, "The man rings a silver bell.", "silver")["stuff_unsaid"]
+    assert features_about(text, "The man rings a bell.", "silver")["stuff_unsaid"]
+    assert not features_about(text, "The man rings a silver bell.", "silver")["stuff_unsaid"]
 
 
-def relation_fact(text: str, other: str, fact: str) -> float:
-    """A fact about the first relation of ``text``."""
+def relation_feature(text: str, other: str, feature: str) -> float:
+    """A feature of the first relation of ``text``."""
     source, target = read(text), read(other)
-    matching = Matching(Reading(source), Reading(target))
+    alignment = Alignment(DescriptionIndex(source), DescriptionIndex(target))
     first = source.graph.relations[0]
-    return relation_facts(matching, first.subject, first.text, first.object)[fact]
+    return compute_relation_features(alignment, first.subject, first.text, first.object)[feature]
 
 
 HARBOUR = (
@@ -129,9 +131,9 @@ HARBOUR = (
 def test_a_sentence_of_true_words_that_is_false_is_incoherent() -> None:
     # "Mends" and "torn" belong to other things, and the words come from all three sentences.
     false = "The stout bridge mends a striped basket on the torn church."
-    assert facts_about(false, HARBOUR, "striped")["incoherent"] == 1
+    assert features_about(false, HARBOUR, "striped")["incoherent"] == 1
     true = "A heavy-set sailor on the quay is mending his net, which is torn."
-    assert facts_about(true, HARBOUR, "torn")["incoherent"] == 0
+    assert features_about(true, HARBOUR, "torn")["incoherent"] == 0
 
 
 def test_true_words_in_false_sentences_do_not_pay(posh: PoSh) -> None:
@@ -147,17 +149,18 @@ def test_true_words_in_false_sentences_do_not_pay(posh: PoSh) -> None:
 
 
 def test_only_the_same_words_turn_a_relation_round() -> None:
-    assert relation_fact("A man chases a dog.", "A dog chases a man.", "turned_round")
+    assert relation_feature("A man chases a dog.", "A dog chases a man.", "turned_round")
     crowned = "The head is crowned with a wreath."
-    assert not relation_fact("A wreath circles the head.", crowned, "turned_round")
+    assert not relation_feature("A wreath circles the head.", crowned, "turned_round")
 
 
-def claim_facts(text: str, other: str, claim: str) -> dict[str, float]:
-    """All facts about one relation of ``text``."""
+def claim_features(text: str, other: str, claim: str) -> dict[str, float]:
+    """All features of one relation of ``text``."""
     source, target = read(text), read(other)
     [ends] = [(r.subject, r.object) for r in source.graph.relations if r.text == claim]
     question = Question("precision", "relation", "", source, target, ends[0], claim, "", ends[1])
-    return PairFacts(Matching(Reading(source), Reading(target))).about(question)
+    pair = PairFeatures(Alignment(DescriptionIndex(source), DescriptionIndex(target)))
+    return pair.compute_features(question)
 
 
 CAT_ON_TABLE = "A cat lies on the table, and a dog sleeps on the floor."
@@ -165,22 +168,23 @@ DOG_ON_TABLE = "A dog lies on the table, and a cat sleeps on the floor."
 
 
 def test_what_is_said_of_another_thing_contradicts_in_a_short_text() -> None:
-    assert claim_facts(DOG_ON_TABLE, CAT_ON_TABLE, "lies on")["exchanged"] == 1
-    assert claim_facts(CAT_ON_TABLE, CAT_ON_TABLE, "lies on").get("exchanged", 0.0) == 0
-    assert claim_facts("A man kicks a ball.", "A man throws a ball.", "kicks")["other_verb"] > 0.5
+    assert claim_features(DOG_ON_TABLE, CAT_ON_TABLE, "lies on")["exchanged"] == 1
+    assert claim_features(CAT_ON_TABLE, CAT_ON_TABLE, "lies on").get("exchanged", 0.0) == 0
+    kicked = claim_features("A man kicks a ball.", "A man throws a ball.", "kicks")
+    assert kicked["other_verb"] > 0.5
 
 
 def test_a_long_text_says_so_much_that_this_proves_little() -> None:
-    facts = claim_facts(DOG_ON_TABLE, f"{CAT_ON_TABLE} {REFERENCE} {HARBOUR}", "lies on")
-    assert 0 < facts["exchanged"] < 0.5
+    features = claim_features(DOG_ON_TABLE, f"{CAT_ON_TABLE} {REFERENCE} {HARBOUR}", "lies on")
+    assert 0 < features["exchanged"] < 0.5
 
 
 @pytest.mark.parametrize(("place", "excluded"), [("under", True), ("in", False), ("on", False)])
 def test_a_place_that_a_long_text_excludes_is_contradicted(place: str, excluded: bool) -> None:
     text = f"A cat lies {place} the chest."
     reference = f"A cat lies on the chest. {REFERENCE} {HARBOUR}"
-    fact = claim_facts(text, reference, f"lies {place}")["other_preposition"]
-    assert (fact > 0.5) == excluded
+    feature = claim_features(text, reference, f"lies {place}")["other_preposition"]
+    assert (feature > 0.5) == excluded
 
 
 @pytest.mark.parametrize(
@@ -192,6 +196,6 @@ def test_a_place_that_a_long_text_excludes_is_contradicted(place: str, excluded:
     ],
 )
 def test_a_whole_with_one_part_may_have_another(text: str, other: str, claim: str) -> None:
-    facts = claim_facts(text, other, claim)
-    assert not facts.get("exchanged")
-    assert not facts.get("turned_round")
+    features = claim_features(text, other, claim)
+    assert not features.get("exchanged")
+    assert not features.get("turned_round")

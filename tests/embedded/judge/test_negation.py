@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from posh_reward import PoSh
-from posh_reward.embedded.judge.negation import denied_tokens
+from posh_reward.embedded.judge.negation import find_denied_tokens
 from posh_reward.graph.reader import Reader
 from posh_reward.types import Description
 
@@ -51,7 +51,7 @@ from posh_reward.types import Description
 def test_the_scope_of_a_negation(text: str, denied: str) -> None:
     [read] = Reader().read([text])
     assert isinstance(read, Description)
-    words = [read.tokens[i].text.lower() for i in sorted(denied_tokens(read.tokens))]
+    words = [read.tokens[i].text.lower() for i in sorted(find_denied_tokens(read.tokens))]
     assert words == denied.split()
 
 
