@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import InputError, escape_controls
-from posh_reward.metrics.metric import SEVERAL
+from posh_reward.metrics.metric import SEVERAL_REFERENCES
 from posh_reward.models.hub import UNKNOWN_IDENTITY, find_identity
 from posh_reward.run_record import UNCHECKED_WARNING, read_run
 
@@ -94,7 +94,7 @@ class Origins:
         model, origin = str(row.get("model") or ""), read_origin(row.get(ORIGIN_COLUMN))
         before = self.by_model.setdefault(model, origin)
         differences = [] if origin is None or before is None else origin.differences(before)
-        signature = str(row.get("signature") or "").replace(SEVERAL, "")
+        signature = str(row.get("signature") or "").replace(SEVERAL_REFERENCES, "")
         scored = self.signatures.setdefault(model, signature)
         if signature != scored:
             differences.append(f"scored as {scored or 'nothing'} before and {signature} now")

@@ -17,10 +17,16 @@ from pathlib import Path
 from statistics import fmean
 
 from posh_reward.embedded.judge import EmbeddedJudge
-from posh_reward.graph.reader import describe
-from posh_reward.posh.batch import run_together
-from posh_reward.posh.cascade import ABSENT_THINGS, VERBATIM, Cascade, Wording, wording_of
-from posh_reward.posh.names import PRESENT
+from posh_reward.graph.reader import describe_doc
+from posh_reward.posh.batch import run_batched
+from posh_reward.posh.cascade import (
+    ABSENT_THINGS,
+    VERBATIM,
+    Cascade,
+    Wording,
+    compare_wording,
+)
+from posh_reward.posh.names import MIN_PRESENT_GRADE
 from posh_reward.posh.rewriter import Rewriter
 from posh_reward.types import Kind, Question, Verdict
 from tools.goldens import SIDES, Golden, ReplayJudge, both_ways, load, read_golden, recorded_parse
@@ -60,7 +66,7 @@ class Watching(ReplayJudge):
 
         vocab = Vocab()
         self.questions: list[GradedQuestion] = []
-        self._read = {golden[s]: describe(*recorded_parse(golden, s, vocab)) for s in SIDES}
+        self._read = {golden[s]: describe_doc(*recorded_parse(golden, s, vocab)) for s in SIDES}
         self._embedded = EmbeddedJudge()
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
@@ -73,7 +79,7 @@ class Watching(ReplayJudge):
             assert own.grade is not None
             assert verdict.grade is not None
             self.questions.append(
-                GradedQuestion(question.kind, wording_of(stripped), own.grade, verdict.grade)
+                GradedQuestion(question.kind, compare_wording(stripped), own.grade, verdict.grade)
             )
         return verdicts
 
@@ -82,7 +88,7 @@ def questions(goldens: Sequence[Golden]) -> Iterator[GradedQuestion]:
     """Yield all questions about some pairs."""
     for golden in goldens:
         judge = Watching(golden)
-        run_together(both_ways([read_golden(golden)]), judge, Rewriter(judge))
+        run_batched(both_ways([read_golden(golden)]), judge, Rewriter(judge))
         yield from judge.questions
 
 
@@ -107,11 +113,11 @@ def agreement(questions: Sequence[GradedQuestion], low: float, high: float) -> A
     """Measure two thresholds on a set."""
     grades = [(each.grade_within(low, high), each.full) for each in questions]
     sure = [(ours, full) for ours, full in grades if ours is not None]
-    pairs = sure or [(PRESENT, PRESENT)]
+    pairs = sure or [(MIN_PRESENT_GRADE, MIN_PRESENT_GRADE)]
     return Agreement(
         len(questions),
         len(sure) / len(questions),
-        fmean((ours >= PRESENT) == (full >= PRESENT) for ours, full in pairs),
+        fmean((ours >= MIN_PRESENT_GRADE) == (full >= MIN_PRESENT_GRADE) for ours, full in pairs),
         fmean(ours - full for ours, full in pairs),
         fmean(abs(ours - full) for ours, full in pairs),
     )

@@ -26,7 +26,7 @@ from posh_reward import PoSh, Shaping
 from posh_reward.audit.variants import CONTINUATIONS, WORD_EDITS
 from posh_reward.graph.reader import Reader
 from posh_reward.reward.guards import Guards
-from posh_reward.reward.shaping import shape
+from posh_reward.reward.shaping import shape_reward
 from posh_reward.types import Description
 from research.calibration.perturb import falsify
 from research.compare_rewards.pays import half
@@ -240,7 +240,7 @@ def row(kind: str, rewards: Rewards) -> str:
 def paid(posh: PoSh, pairs: list[Pair]) -> Rewards:
     """Return each text's reward without and with the rules."""
     scores = posh.score([text for text, _ in pairs], [reference for _, reference in pairs])
-    both = [(shape(each, NO_RULES), shape(each, RULES)) for each in scores]
+    both = [(shape_reward(each, NO_RULES), shape_reward(each, RULES)) for each in scores]
     return [(b, a) for b, a in both if b is not None and a is not None]
 
 

@@ -3,14 +3,14 @@
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from posh_reward.graph.reader import describe
+from posh_reward.graph.reader import describe_doc
 from posh_reward.types import Clusters, SceneGraph
 
 VOCAB = Vocab()
 
 
 def build(doc: Doc, clusters: Clusters) -> SceneGraph:
-    return describe(doc, clusters).graph
+    return describe_doc(doc, clusters).graph
 
 
 def parse(*sentences: str) -> Doc:

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from posh_reward.graph.reader import describe
-from posh_reward.posh.batch import run_together
+from posh_reward.graph.reader import describe_doc
+from posh_reward.posh.batch import run_batched
 from posh_reward.posh.examine import Examination
 from posh_reward.posh.means import harmonic_mean, mean_score
 from posh_reward.posh.rewriter import Rewriter
@@ -56,7 +56,7 @@ def check_graphs(goldens: Sequence[Golden]) -> bool:
     equal = matched = ours = theirs = 0
     for golden in goldens:
         for side in SIDES:
-            graph = describe(*recorded_parse(golden, side, vocab)).graph
+            graph = describe_doc(*recorded_parse(golden, side, vocab)).graph
             release = expected_graph(golden, side)
             here, there = Counter(elements(graph)), Counter(elements(release))
             equal += graph == release
@@ -78,7 +78,7 @@ def examine_pair(golden: Golden, *, pace: Pace) -> tuple[dict[str, Examination],
     """Examine one pair in both directions, from the release's graphs."""
     judge = ReplayJudge(golden)
     steps = both_ways([read_golden(golden)], pace=pace)
-    precision, recall = run_together(steps, judge, Rewriter(judge))
+    precision, recall = run_batched(steps, judge, Rewriter(judge))
     return {"precision": precision, "recall": recall}, judge
 
 
@@ -131,8 +131,8 @@ def check_scores(goldens: Sequence[Golden]) -> bool:
 
 def findings_agree(examination: Examination, rows: Sequence[dict[str, Any]]) -> bool:
     """Return True if each entity has the release's identifier, presence and grade."""
-    pairs = ((examination.findings[row["entity"]], row) for row in rows)
-    return len(examination.findings) == len(rows) and all(
+    pairs = ((examination.matches[row["entity"]], row) for row in rows)
+    return len(examination.matches) == len(rows) and all(
         (finding.identifier, finding.present) == (row["identifier"], row["present"])
         and abs(finding.grade - row["grade"]) <= TOLERANCE
         for finding, row in pairs

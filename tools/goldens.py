@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from posh_reward.models.fake_model import Recorder
 from posh_reward.posh.examine import Steps, examine
 from posh_reward.posh.search import Pace
-from posh_reward.posh.wording import question, rewrite_prompt
+from posh_reward.posh.wording import build_question, build_rewrite_prompt
 from posh_reward.types import (
     Attribute,
     Clusters,
@@ -109,7 +109,7 @@ class ReplayJudge(Recorder):
         return [self._recording(request) for request in requests]
 
     def _recording(self, request: Question) -> Verdict:
-        text, texts = question(request), (request.source.text, request.target.text)
+        text, texts = build_question(request), (request.source.text, request.target.text)
         self.texts[request.direction].add(text)
         pair = texts if request.direction == "precision" else texts[::-1]
         probabilities = self._grades[pair][request.direction].get(text)
@@ -118,6 +118,6 @@ class ReplayJudge(Recorder):
 
     def rewrite(self, requests: Sequence[Phrase]) -> list[Reply]:
         """Return the recorded phrases."""
-        texts = [self._phrases.get(rewrite_prompt(request).text) for request in requests]
+        texts = [self._phrases.get(build_rewrite_prompt(request).text) for request in requests]
         never = Failure("error", "no rewrite recorded")
         return [Reply(text, None if text else never) for text in texts]

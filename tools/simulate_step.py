@@ -16,17 +16,17 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from zlib import crc32
 
-from posh_reward.graph.reader import describe
+from posh_reward.graph.reader import describe_doc
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import make_fake_verdict
 from posh_reward.models.model import Prompt
-from posh_reward.posh.batch import run_together
+from posh_reward.posh.batch import run_batched
 from posh_reward.posh.cascade import Cascade
 from posh_reward.posh.fake_judge import quoted_words, raw_phrase
 from posh_reward.posh.judge import Judge, PromptJudge
 from posh_reward.posh.rewriter import Rewriter
 from posh_reward.posh.search import Pace
-from posh_reward.posh.wording import prompt, rewrite_prompt
+from posh_reward.posh.wording import build_prompt, build_rewrite_prompt
 from posh_reward.types import Question, Reply, Verdict
 from tools.bench.prompt_log import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer
@@ -185,9 +185,9 @@ class Waiting(NotingModel):
 
     def __init__(self, gpu: Sequence[Golden], pairs: Sequence[Pair], way: Way) -> None:
         eager = NotingJudge(ReplayJudge(*gpu))
-        run_together(both_ways(pairs, pace="eager"), eager, eager.rewrite)
-        verdicts = {prompt(r, way.preset): answer for r, answer in eager.verdicts}
-        phrases = {rewrite_prompt(r, way.preset): answer for r, answer in eager.replies}
+        run_batched(both_ways(pairs, pace="eager"), eager, eager.rewrite)
+        verdicts = {build_prompt(r, way.preset): answer for r, answer in eager.verdicts}
+        phrases = {build_rewrite_prompt(r, way.preset): answer for r, answer in eager.replies}
 
         def verdict(prompt: Prompt) -> Verdict:
             answer = verdicts.get(prompt)
@@ -221,7 +221,9 @@ class UnsureStudent(PromptJudge):
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """Return recorded verdicts; where in doubt, absent and explicit are equally likely."""
         verdicts = super().grade(questions)
-        places = [crc32(prompt(each, self.preset).text.encode()) / 2**32 for each in questions]
+        places = [
+            crc32(build_prompt(each, self.preset).text.encode()) / 2**32 for each in questions
+        ]
         return [
             Verdict((0.5, 0.0, 0.0, 0.0, 0.5)) if place < self._share else verdict
             for place, verdict in zip(places, verdicts, strict=True)
@@ -238,7 +240,7 @@ def work(
     if way.passes_on:
         judge = Cascade(judge, first=UnsureStudent(student, way.preset, doubts), doubt=1.99)
     steps = both_ways(pairs, pace=way.pace)
-    run_together(steps, judge, Rewriter(judge))
+    run_batched(steps, judge, Rewriter(judge))
     (empty,) = chat.encode([Prompt("", "")])
     longest = chat.encode([Prompt("", text) for text in model.longest])
     words = max(len(golden["parsed"][side]["words"]) for golden in gpu for side in SIDES)
@@ -257,7 +259,9 @@ def gpus(goldens: Sequence[Golden]) -> Iterator[tuple[Sequence[Golden], list[Pai
     vocab = Vocab()
     for start in range(0, len(goldens) - PAIRS + 1, PAIRS):
         gpu = goldens[start : start + PAIRS]
-        texts = (describe(*recorded_parse(golden, side, vocab)) for golden in gpu for side in SIDES)
+        texts = (
+            describe_doc(*recorded_parse(golden, side, vocab)) for golden in gpu for side in SIDES
+        )
         yield gpu, list(zip(texts, texts, strict=True))  # generation, reference by turns
 
 

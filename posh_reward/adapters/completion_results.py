@@ -17,7 +17,7 @@ from typing import Any
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
 from posh_reward.metrics.metric import MetricResult
 from posh_reward.reward.instance import make_reward, settings_reward
-from posh_reward.reward.trl import MetricReward, figure_columns
+from posh_reward.reward.trl import MetricReward, build_figure_columns
 from posh_reward.serve.window import BatchWindow
 from posh_reward.settings import SETTINGS_SUFFIXES, check_settings, read_settings
 from posh_reward.types import WORST_SCORE, Failure
@@ -164,7 +164,7 @@ def results(
             scores[place] = score
     if not raw:
         reward.failures.note([score.failure for score in scores])
-    rewards, figures = reward.rewards_of(scores), figure_columns(reward.metric, scores)
+    rewards, figures = reward.rewards_of(scores), build_figure_columns(reward.metric, scores)
     outcomes = []
     for place, score in enumerate(scores):
         own_rewards = {name: values[place] for name, values in rewards.items()}

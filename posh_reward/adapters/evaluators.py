@@ -15,7 +15,7 @@ from posh_reward.adapters.completion_results import (
     reward_of,
 )
 from posh_reward.errors import JudgeError
-from posh_reward.reward.trl import figure_names
+from posh_reward.reward.trl import list_figure_names
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Score, Scorer, Target
@@ -73,7 +73,7 @@ def lighteval_metrics(reward: AnyReward | str | None = None) -> SampleLevelMetri
         from lighteval.metrics.utils.metric_utils import SampleLevelMetricGrouping
         from lighteval.tasks.requests import SamplingMethod
     metric_reward = reward_of(reward)
-    names = [*figure_names(metric_reward), FAILED]
+    names = [*list_figure_names(metric_reward), FAILED]
 
     class TextFigures(SampleLevelComputation):  # type: ignore[misc]
         def compute(self, doc: Any, model_response: Any, **_: Any) -> dict[str, float]:

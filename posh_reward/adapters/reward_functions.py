@@ -24,10 +24,10 @@ from posh_reward.adapters.completion_results import (
     with_group_means,
 )
 from posh_reward.errors import ConfigError
-from posh_reward.reward.columns import column_of
+from posh_reward.reward.columns import get_column
 from posh_reward.reward.objectives import Rewards, SharedCall
-from posh_reward.reward.texts import completion_of
-from posh_reward.reward.trl import figure_names
+from posh_reward.reward.texts import cut_completion
+from posh_reward.reward.trl import list_figure_names
 
 GROUP_COLUMN = "prompt_id"
 """ms-swift's column that a group's completions share."""
@@ -53,7 +53,7 @@ def register_swift(reward: AnyReward | str | None = None) -> list[str]:
     several = len(reward.objectives) > 1
     ending = "_reward" if several else ""
     objectives = {f"{name}{ending}": name for name in reward.objectives}
-    figures = figure_names(reward)
+    figures = list_figure_names(reward)
 
     def score(
         names: Sequence[str], completions: list[Any], *values: list[Any]
@@ -64,7 +64,7 @@ def register_swift(reward: AnyReward | str | None = None) -> list[str]:
         for function, name in objectives.items():
             rewards = [each.rewards[name] for each in outcomes]
             if not several:  # ms-swift would count a missing reward as 0, below POSH's worst (0.2)
-                groups = column_of(columns, GROUP_COLUMN, len(completions), GROUP_COLUMN)
+                groups = get_column(columns, GROUP_COLUMN, len(completions), GROUP_COLUMN)
                 rewards = [*with_group_means(rewards, groups)]
             values_by_function[function] = rewards
         for name in figures:
@@ -197,7 +197,7 @@ def openrlhf_reward(
     ) -> dict[str, Any]:
         outcomes = []
         for query, prompt, label in zip(queries, prompts, labels, strict=True):
-            completion = completion_of(query, prompt)
+            completion = cut_completion(query, prompt)
             outcomes.append(rewards(completion, **{rewards.reference_column: label}))
         numbers = torch.tensor(list(map(rewards.number, outcomes)))
         logs = {}

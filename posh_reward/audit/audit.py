@@ -20,7 +20,7 @@ from posh_reward.audit.hill_climb import HillClimb, Units, split_sentences, take
 from posh_reward.audit.reward_cache import Reward, RewardCache, RowText
 from posh_reward.errors import JudgeError
 from posh_reward.pages.html import render
-from posh_reward.reward.texts import LABEL, templates
+from posh_reward.reward.texts import PROMPT_LABEL, read_templates
 from posh_reward.tables.statistics import MIN_VALUES_FOR_SIGN, Interval, bootstrap_mean
 from posh_reward.types import Description, Failure
 
@@ -219,8 +219,8 @@ def _make_edit_checks(texts: Texts) -> Iterator[Check]:
         share = DETAIL_SHARE if name in UNREADABLE_EDITS else -TOLERANCE_SHARE
         yield check("edit", name, [edit(text.split()) for text in halves], share)
     labels: set[str] = set()
-    for line in chain.from_iterable(map(str.splitlines, templates())):
-        if found := LABEL.match(line.strip()):
+    for line in chain.from_iterable(map(str.splitlines, read_templates())):
+        if found := PROMPT_LABEL.match(line.strip()):
             labels.add(found[0])
     for label in sorted(labels):
         yield check("label", label, [f"{text}\n{label} {JUDGE_INSTRUCTION}" for text in halves])

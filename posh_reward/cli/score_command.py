@@ -124,7 +124,7 @@ def _attach_dataset(flags: argparse.Namespace, posh: PoSh) -> Metric:
 
 
 def explain_pair(flags: argparse.Namespace) -> int:
-    from posh_reward.metrics.records import row_of
+    from posh_reward.metrics.records import write_row
     from posh_reward.pages import element_marks
     from posh_reward.tables.standings import POSH_COLUMNS
 
@@ -138,7 +138,7 @@ def explain_pair(flags: argparse.Namespace) -> int:
     generation, reference = map(options.read_text, texts)
     scores = posh.score([generation], [reference], images)[0]
     if scores.failure is None:
-        for why in POSH_COLUMNS.doubts(row_of("posh", scores)):
+        for why in POSH_COLUMNS.doubts(write_row("posh", scores)):
             print(f"do not rely on this score: {why}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
     color = _wants_color(flags.color)
@@ -187,7 +187,7 @@ def add_report(command: argparse.ArgumentParser) -> None:
 
 
 def write_report(flags: argparse.Namespace) -> int:
-    from posh_reward.metrics.records import metric_of
+    from posh_reward.metrics.records import read_metric_name
     from posh_reward.other_metrics.page import METRIC_PAGES, render_metric_page
     from posh_reward.pages.html import Thumbnails
     from posh_reward.pages.model_plots import require_matplotlib
@@ -207,7 +207,7 @@ def write_report(flags: argparse.Namespace) -> int:
     images = Thumbnails(folder, dataset=options.load_dataset_images(flags))
     with _open_scored_rows(flags) as rows:
         first = list(islice(rows, 1))
-        metric = metric_of(first[0]) if first else ""
+        metric = read_metric_name(first[0]) if first else ""
         rows = chain(first, rows)
         if metric not in METRIC_PAGES:
             contents = read_contents(rows, images)

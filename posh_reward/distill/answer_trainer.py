@@ -24,7 +24,7 @@ from posh_reward.distill.judge_report import quadratic_kappa
 from posh_reward.errors import ConfigError
 from posh_reward.models.chat import Chat
 from posh_reward.models.model import Prompt
-from posh_reward.posh.names import PRESENT
+from posh_reward.posh.names import MIN_PRESENT_GRADE
 from posh_reward.tables.statistics import Floats
 from posh_reward.types import LABELS
 
@@ -339,6 +339,8 @@ def measure_fidelity(answers: Floats, targets: Floats) -> dict[str, float]:
         "kl": float(divergences.mean()),
         "label_mass": float(mass.mean()),
         "grades_apart": float(np.abs(teacher - student).mean()),
-        "present_alike": float(((teacher >= PRESENT) == (student >= PRESENT)).mean()),
+        "present_alike": float(
+            ((teacher >= MIN_PRESENT_GRADE) == (student >= MIN_PRESENT_GRADE)).mean()
+        ),
         "kappa": quadratic_kappa(teacher, student),
     }

@@ -16,9 +16,9 @@ from posh_reward.distill.judge_runs import (
     QuestionKey,
     ScoredPair,
 )
-from posh_reward.posh.means import counted
-from posh_reward.posh.names import PRESENT
-from posh_reward.posh.wording import question
+from posh_reward.posh.means import read_counted_score
+from posh_reward.posh.names import MIN_PRESENT_GRADE
+from posh_reward.posh.wording import build_question
 from posh_reward.process.progress import progress_bar
 from posh_reward.tables.statistics import (
     Estimate,
@@ -124,7 +124,7 @@ def _score_columns(first: JudgeRun, other: JudgeRun, axis: str) -> Floats:
 
 def _with_elements(run: JudgeRun, axis: str, rows: Ints) -> list[int]:
     """Leave out pairs whose score is 1 by definition, on which any two judges agree."""
-    return [row for row in rows.tolist() if counted(run.scores[row], axis) is not None]
+    return [row for row in rows.tolist() if read_counted_score(run.scores[row], axis) is not None]
 
 
 def _agreement_by_part(
@@ -202,7 +202,7 @@ def question_agreement(
 ) -> QuestionAgreement:
     """Measure agreement of grades, (questions, 2); ``references`` has each question's."""
     first, other = grades.T
-    present = (first >= PRESENT) == (other >= PRESENT)
+    present = (first >= MIN_PRESENT_GRADE) == (other >= MIN_PRESENT_GRADE)
 
     def measure(rows: Ints) -> list[float]:
         a, b = first[rows], other[rows]
@@ -521,7 +521,7 @@ def _cost_rows(report: JudgeReport) -> list[list[str]]:
 
 
 def question_text(difference: QuestionDifference) -> str:
-    return question(difference.question).removeprefix("Q: ").partition(" Consider")[0]
+    return build_question(difference.question).removeprefix("Q: ").partition(" Consider")[0]
 
 
 def terminal_text(report: JudgeReport) -> str:

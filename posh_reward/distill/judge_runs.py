@@ -17,7 +17,7 @@ from posh_reward.models.model import check_reply, keep_awake
 from posh_reward.posh.judge import Judge
 from posh_reward.posh.load_judge import load_judge
 from posh_reward.posh.posh import PoSh
-from posh_reward.posh.search import Pace, checked_grade, pace_of
+from posh_reward.posh.search import Pace, check_grade, get_pace
 from posh_reward.posh.wording import PRESETS, check_preset
 from posh_reward.process.progress import progress_bar
 from posh_reward.settings import SETTINGS_SUFFIXES, read_settings
@@ -81,10 +81,10 @@ class QuestionLog:
 
     @property
     def pace(self) -> Pace:
-        return pace_of(self.judge)
+        return get_pace(self.judge)
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        verdicts = list(map(checked_grade, self.judge.grade(questions)))
+        verdicts = list(map(check_grade, self.judge.grade(questions)))
         keys = list(map(question_key, questions))
         self.questions.update(zip(keys, questions, strict=True))
         self.verdicts.update(zip(keys, verdicts, strict=True))

@@ -34,8 +34,8 @@ from posh_reward.embedded.english.meaning import coarse_pos, is_concrete, is_plu
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.posh.check import check_judge
-from posh_reward.posh.names import PRESENT
-from posh_reward.posh.wording import prompt, rewrite_prompt
+from posh_reward.posh.names import MIN_PRESENT_GRADE
+from posh_reward.posh.wording import build_prompt, build_rewrite_prompt
 from posh_reward.process.locks import keep_folder, whole_file
 from posh_reward.process.progress import progress_bar
 from posh_reward.settings import SETTINGS_SUFFIXES
@@ -440,7 +440,7 @@ def _present_share(rows: Sequence[QuestionRow]) -> float:
     for row in rows:
         if row.probabilities is not None:
             grades.append(fsum(p * label for label, p in enumerate(row.probabilities, start=1)))
-    return sum(grade >= PRESENT for grade in grades) / max(len(grades), 1)
+    return sum(grade >= MIN_PRESENT_GRADE for grade in grades) / max(len(grades), 1)
 
 
 def origin_texts(
@@ -484,7 +484,7 @@ def _collect_rows(
         for pair, origin in origins.items()
     }
     for key, verdict in log.verdicts.items():
-        ask = prompt(log.questions[key], preset)
+        ask = build_prompt(log.questions[key], preset)
         if verdict.probabilities is None:
             failures += 1
             continue
@@ -496,7 +496,7 @@ def _collect_rows(
         # Several texts may share a prompt: it gets one row, so that it does not weigh more.
         rows.setdefault((row.prefix, row.suffix), row)
     for phrase, reply in log.replies.items():
-        ask = rewrite_prompt(phrase, preset)
+        ask = build_rewrite_prompt(phrase, preset)
         if reply.text is None:
             failures += 1
             continue

@@ -25,8 +25,8 @@ import torch
 from posh_reward.distill.judge_report import QuestionAgreement, format_percent, question_agreement
 from posh_reward.distill.question_set import QuestionSet
 from posh_reward.models.model import Model, Prompt, keep_awake, load_model
-from posh_reward.posh.cascade import doubt_of
-from posh_reward.posh.names import PRESENT
+from posh_reward.posh.cascade import measure_uncertainty
+from posh_reward.posh.names import MIN_PRESENT_GRADE
 from posh_reward.tables.statistics import Floats
 from posh_reward.types import LABELS, Verdict
 
@@ -133,7 +133,7 @@ def measure_judge(settings: Path, test: Rows, validation: Rows) -> JudgeFidelity
         held_out, held_out_grades, _ = _ask_questions(model, validation)
     model.close()
     pairs = np.stack([grades, [verdict.grade or 0.0 for verdict in verdicts]], axis=1)
-    present = (grades >= PRESENT).mean()
+    present = (grades >= MIN_PRESENT_GRADE).mean()
     doubt, handed_on = choose_doubt(held_out, held_out_grades)
     return JudgeFidelity(
         question_agreement(pairs, references),
@@ -167,9 +167,9 @@ def choose_doubt(verdicts: Sequence[Verdict], grades: Floats) -> tuple[float, fl
     the teacher's. A sure answer that agrees, a sure one that agrees and an unsure one that does
     not: the threshold is the doubt of the second, and a third is passed on.
     """
-    own = np.array([doubt_of(verdict) for verdict in verdicts])
+    own = np.array([measure_uncertainty(verdict) for verdict in verdicts])
     student = np.array([verdict.grade for verdict in verdicts], dtype=np.float64)
-    alike = (student >= PRESENT) == (grades >= PRESENT)
+    alike = (student >= MIN_PRESENT_GRADE) == (grades >= MIN_PRESENT_GRADE)
     doubts = np.quantile(own, np.linspace(0, 1, DOUBT_THRESHOLDS + 1), method="lower")
     for doubt in np.unique(doubts)[::-1]:
         sure = own <= doubt

@@ -19,8 +19,8 @@ from posh_reward.types import Span
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-NOMINAL = frozenset({"NOUN", "PROPN"})
-SUBJECT = ("nsubj", "nsubjpass")
+NOUN_TAGS = frozenset({"NOUN", "PROPN"})
+SUBJECT_LABELS = ("nsubj", "nsubjpass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,11 @@ class Syntax:
     def parent_pos(self, token: int) -> str:
         """Return the part of speech of a token's head; empty for a root."""
         head = self.head[token]
-        return "" if head == token else self.pos[head]
+        if head == token:
+            return ""
+        return self.pos[head]
 
-    def phrase(self, tokens: Iterable[int]) -> str:
+    def join_words(self, tokens: Iterable[int]) -> str:
         """Join the texts of tokens by spaces, in their order here."""
         return " ".join([self.text[token] for token in tokens])
 
@@ -57,9 +59,12 @@ def read_syntax(doc: Doc) -> Syntax:
     # Equal strings share one object, since descriptions are cached by the thousand.
     strings = doc.vocab.strings
     name = {key: intern(strings[key]) for key in set().union(*words)}
-    text, lemma, pos, tag, dep = (tuple([name[key] for key in keys]) for keys in words)
+    text, lemma, pos, tag, dep = (tuple(map(name.__getitem__, keys)) for keys in words)
     steps, begins, starts = places
     head = tuple([token + step for token, step in enumerate(steps)])
+    ends = [begin + len(word) for begin, word in zip(begins, text, strict=True)]
+    # The first token always starts a sentence.
+    is_later_start = [token > 0 and start == 1 for token, start in enumerate(starts)]
     return Syntax(
         text=text,
         lemma=lemma,
@@ -67,14 +72,13 @@ def read_syntax(doc: Doc) -> Syntax:
         tag=tag,
         dep=dep,
         head=head,
-        # The first token always starts a sentence.
-        sentence=tuple(accumulate(int(i > 0 and start == 1) for i, start in enumerate(starts))),
-        span=tuple([(first, first + len(word)) for first, word in zip(begins, text, strict=True)]),
-        children=children_of(head),
+        sentence=tuple(accumulate(map(int, is_later_start))),
+        span=tuple(zip(begins, ends, strict=True)),
+        children=find_children(head),
     )
 
 
-def children_of(heads: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def find_children(heads: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """Return the children of each token, in text order."""
     children: list[list[int]] = [[] for _ in heads]
     for token, head in enumerate(heads):
@@ -98,7 +102,7 @@ def find_components(syntax: Syntax) -> tuple[Component, ...]:
     """Find all components of a text, in text order of their first tokens."""
     free = dict.fromkeys(range(len(syntax)))  # an ordered set: kinds take tokens in turn
     result: list[Component] = []
-    for kind, is_root, companions in RULES:
+    for kind, is_root, companions in COMPONENT_RULES:
         for root in [token for token in free if is_root(syntax, token)]:
             if root not in free:  # an earlier one's companion
                 continue
@@ -113,8 +117,8 @@ def is_adjectival_noun(syntax: Syntax, token: int) -> bool:
     """Test for a noun that describes another: "a *market* square", "the *oak* door"."""
     return (
         syntax.dep[token] in ("compound", "amod", "nmod")
-        and syntax.pos[token] in NOMINAL
-        and syntax.parent_pos(token) in NOMINAL
+        and syntax.pos[token] in NOUN_TAGS
+        and syntax.parent_pos(token) in NOUN_TAGS
     )
 
 
@@ -161,18 +165,18 @@ def is_adverb(syntax: Syntax, token: int) -> bool:
     return syntax.pos[token] == "ADV"
 
 
-def compounded_nouns(syntax: Syntax, noun: int) -> list[int]:
+def find_compounded_nouns(syntax: Syntax, noun: int) -> list[int]:
     """Return nouns compounded into a pronoun; other compounds describe a noun."""
     return [
         child
         for child in syntax.children[noun]
         if syntax.dep[child].startswith("compound")
-        and syntax.pos[child] in NOMINAL
+        and syntax.pos[child] in NOUN_TAGS
         and not is_adjectival_noun(syntax, child)
     ]
 
 
-def compounded_describers(syntax: Syntax, adjective: int) -> list[int]:
+def find_compounded_describers(syntax: Syntax, adjective: int) -> list[int]:
     """Return describers of describers: "an *eye* level view", "a *light* blue coat"."""
     return [
         child
@@ -185,7 +189,7 @@ def compounded_describers(syntax: Syntax, adjective: int) -> list[int]:
     ]
 
 
-def particles_and_adverbs(syntax: Syntax, verb: int) -> list[int]:
+def find_particles_and_adverbs(syntax: Syntax, verb: int) -> list[int]:
     """Return words after a verb that complete it: "holds a lamp *up*", "looks *away*"."""
     return [
         child
@@ -194,13 +198,13 @@ def particles_and_adverbs(syntax: Syntax, verb: int) -> list[int]:
     ]
 
 
-Test = Callable[[Syntax, int], bool]
-Companions = Callable[[Syntax, int], Iterable[int]]
+IsRoot = Callable[[Syntax, int], bool]
+FindCompanions = Callable[[Syntax, int], Iterable[int]]
 
-RULES: tuple[tuple[ComponentKind, Test, Companions], ...] = (
-    ("noun", is_noun, compounded_nouns),
-    ("adjective", is_adjective, compounded_describers),
-    ("verb", is_verb, particles_and_adverbs),
+COMPONENT_RULES: tuple[tuple[ComponentKind, IsRoot, FindCompanions], ...] = (
+    ("noun", is_noun, find_compounded_nouns),
+    ("adjective", is_adjective, find_compounded_describers),
+    ("verb", is_verb, find_particles_and_adverbs),
     ("preposition", is_preposition, lambda syntax, token: ()),
     ("adverb", is_adverb, lambda syntax, token: ()),
 )
@@ -214,7 +218,7 @@ Role = Literal[
 """Role of one component for another: a verb has a ``subject``, a noun the verb that it is
 ``subject_of``, a preposition its head (``place_of``) and its object (``place``)."""
 
-INVERSE: dict[Role, Role] = {
+INVERSE_ROLES: dict[Role, Role] = {
     "describes": "described_by", "described_by": "describes",
     "subject": "subject_of", "subject_of": "subject",
     "object": "object_of", "object_of": "object",
@@ -233,42 +237,44 @@ class Links:
     def __init__(self, components: int) -> None:
         self._ends: list[dict[Role, list[int]]] = [{} for _ in range(components)]
 
-    def join(self, first: int, role: Role, second: int) -> None:
+    def link(self, first: int, role: Role, second: int) -> None:
         """Make ``second`` the ``role`` of ``first``."""
         self._ends[first].setdefault(role, []).append(second)
-        self._ends[second].setdefault(INVERSE[role], []).append(first)
+        self._ends[second].setdefault(INVERSE_ROLES[role], []).append(first)
 
-    def borrow(self, first: int, role: Role, second: int) -> None:
+    def link_one_way(self, first: int, role: Role, second: int) -> None:
         """Make ``second`` the ``role`` of ``first``, but without the inverse link."""
         self._ends[first].setdefault(role, []).append(second)
 
-    def forget(self, first: int, role: Role) -> None:
+    def unlink(self, first: int, role: Role) -> None:
         """Remove the links of one role, but not the inverse ones."""
         self._ends[first].pop(role, None)
 
-    def ends(self, component: int, role: Role) -> Sequence[int]:
+    def find_ends(self, component: int, role: Role) -> Sequence[int]:
         """Return the components with a role for this one, its own before those it shares."""
         return self._ends[component].get(role, ())
 
-    def roles(self, component: int) -> dict[Role, tuple[int, ...]]:
+    def copy_roles(self, component: int) -> dict[Role, tuple[int, ...]]:
         """Return a copy of all links of a component."""
         return {role: tuple(ends) for role, ends in self._ends[component].items()}
 
 
-THINGS = (*NOMINAL, "PRON")
+ENTITY_TAGS = (*NOUN_TAGS, "PRON")
 
 
 def find_links(syntax: Syntax, components: Sequence[Component]) -> Links:
-    of_token = {token: i for i, part in enumerate(components) for token in part.tokens}
+    of_token: dict[int, int] = {}
+    for i, component in enumerate(components):
+        of_token.update(dict.fromkeys(component.tokens, i))
     links = Links(len(components))
     link_adjectives(syntax, components, of_token, links)
     for i, component in enumerate(components):
         if component.kind in ("verb", "preposition"):
-            for role, token in attachments(syntax, component):
+            for role, token in find_attachments(syntax, component):
                 if token in of_token:
-                    links.join(i, role, of_token[token])
+                    links.link(i, role, of_token[token])
     # Last, since conjuncts share what the first has by then; in text order, along a list.
-    for token, head in conjuncts(syntax):
+    for token, head in find_conjuncts(syntax):
         first, second = of_token.get(head), of_token.get(token)
         if first is None or second is None or first == second:
             continue
@@ -294,15 +300,15 @@ def link_adjectives(
     for i, component in enumerate(components):
         if component.kind != "adjective":
             continue
-        for token in described_above(syntax, component):
-            links.join(i, "describes", of_token[token])
+        for token in find_described_above(syntax, component):
+            links.link(i, "describes", of_token[token])
         for word in component.tokens:
-            if not links.roles(i):
-                for token in described_below(syntax, word):
-                    links.join(i, "describes", of_token[token])
+            if not links.copy_roles(i):
+                for token in find_described_below(syntax, word):
+                    links.link(i, "describes", of_token[token])
 
 
-def attachments(syntax: Syntax, component: Component) -> Iterator[tuple[Role, int]]:
+def find_attachments(syntax: Syntax, component: Component) -> Iterator[tuple[Role, int]]:
     """Yield the roles of a verb or preposition with the tokens that fill them.
 
     Every verb of a component contributes: "she runs *waving* flags" is one component, and gives
@@ -312,19 +318,22 @@ def attachments(syntax: Syntax, component: Component) -> Iterator[tuple[Role, in
     if component.kind == "verb":
         for verb in component.tokens:
             if syntax.pos[verb] == "VERB":
-                yield from (("subject", token) for token in subjects(syntax, verb))
-                yield from (("object", token) for token in children_as(syntax, verb, "dobj", "obj"))
+                for token in find_subjects(syntax, verb):
+                    yield "subject", token
+                for token in find_children_as(syntax, verb, "dobj", "obj"):
+                    yield "object", token
     else:
         yield "place_of", syntax.head[root]
-        yield from (("place", token) for token in children_as(syntax, root, "pobj", "obj"))
+        for token in find_children_as(syntax, root, "pobj", "obj"):
+            yield "place", token
 
 
-def children_as(syntax: Syntax, token: int, *labels: str) -> list[int]:
+def find_children_as(syntax: Syntax, token: int, *labels: str) -> list[int]:
     """Return the children with one of these dependency labels."""
     return [child for child in syntax.children[token] if syntax.dep[child] in labels]
 
 
-def described_above(syntax: Syntax, adjective: Component) -> list[int]:
+def find_described_above(syntax: Syntax, adjective: Component) -> list[int]:
     """Return the nouns above an adjective that its words describe.
 
     "A *red* coat": coat. "The coat is *red*": coat. "*Nearest* are two women": women. Each word
@@ -335,11 +344,11 @@ def described_above(syntax: Syntax, adjective: Component) -> list[int]:
     trail: set[int] = set()
     for token in adjective.tokens:
         if syntax.head[token] != token:  # not the root of its sentence
-            nouns += [noun for noun in nouns_above(syntax, token, trail) if noun != token]
+            nouns += [noun for noun in find_nouns_above(syntax, token, trail) if noun != token]
     return nouns
 
 
-def nouns_above(syntax: Syntax, adjective: int, trail: set[int]) -> list[int]:
+def find_nouns_above(syntax: Syntax, adjective: int, trail: set[int]) -> list[int]:
     """Return the noun that a word modifies, or the nouns of its clause, last to first.
 
     "A *dark* blue coat": dark -> blue -> coat. Words on the way are added to ``trail``.
@@ -357,7 +366,7 @@ def nouns_above(syntax: Syntax, adjective: int, trail: set[int]) -> list[int]:
             further = syntax.children[token]
         else:
             further = ()
-            if syntax.pos[token] in NOMINAL:
+            if syntax.pos[token] in NOUN_TAGS:
                 nouns.append(token)
         # Each word is visited once, nouns included: in "a *toned* *close*-up shot", with "close"
         # below "toned", only "toned" finds the shot.
@@ -365,35 +374,39 @@ def nouns_above(syntax: Syntax, adjective: int, trail: set[int]) -> list[int]:
     return nouns
 
 
-def described_below(syntax: Syntax, adjective: int) -> list[int]:
+def find_described_below(syntax: Syntax, adjective: int) -> list[int]:
     """Return nouns, last first, below a word that they do not modify: "*bare*, the *face*"."""
     below = reversed(syntax.children[adjective])
-    return [each for each in below if syntax.pos[each] in NOMINAL and syntax.dep[each] != "amod"]
+    return [each for each in below if syntax.pos[each] in NOUN_TAGS and syntax.dep[each] != "amod"]
 
 
-def subjects(syntax: Syntax, verb: int) -> list[int]:
+def find_subjects(syntax: Syntax, verb: int) -> list[int]:
     """Return the subjects of a verb and its auxiliary: "*she* runs", "the *font* is not carved".
 
     Its head is one if it is a noun ("a man *holding* a cup"), or is labelled a subject itself,
     whatever its part of speech: "*dancing* holding ropes helps".
     """
     above = syntax.head[verb]
-    heads = [above] if syntax.pos[above] in THINGS or syntax.dep[above] in SUBJECT else []
-    clauses = [verb, above] if syntax.parent_pos(verb) == "AUX" else [verb]
-    return heads + [child for each in clauses for child in children_as(syntax, each, *SUBJECT)]
+    found: list[int] = []
+    if syntax.pos[above] in ENTITY_TAGS or syntax.dep[above] in SUBJECT_LABELS:
+        found.append(above)
+    found += find_children_as(syntax, verb, *SUBJECT_LABELS)
+    if syntax.parent_pos(verb) == "AUX":
+        found += find_children_as(syntax, above, *SUBJECT_LABELS)
+    return found
 
 
-SINGLE = frozenset(INVERSE) - {"place", "placed_by"}
+SINGLE_ROLES = frozenset(INVERSE_ROLES) - {"place", "placed_by"}
 """Roles that a conjunct does not share if it has its own."""
 
-MAX_DISTANCE = 8
-"""Tokens between conjuncts; beyond it, a parsing error is likelier (the release's limit)."""
+MAX_CONJUNCT_DISTANCE_TOKENS = 8
+"""Beyond it, a parsing error is likelier (the release's limit)."""
 
 
-def conjuncts(syntax: Syntax) -> Iterator[tuple[int, int]]:
+def find_conjuncts(syntax: Syntax) -> Iterator[tuple[int, int]]:
     """Yield each token joined by "and", a comma or the like, with the one it is joined to."""
     for token, head in enumerate(syntax.head):
-        if syntax.dep[token] == "conj" and abs(token - head) <= MAX_DISTANCE:
+        if syntax.dep[token] == "conj" and abs(token - head) <= MAX_CONJUNCT_DISTANCE_TOKENS:
             yield token, head
 
 
@@ -405,19 +418,19 @@ def share_place(links: Links, first: int, second: int) -> None:
     meets it twice. The first borrows one object without the inverse link: in "the path to and from
     the house and garden" the path is not to the garden.
     """
-    for head in links.ends(first, "place_of")[:1]:
-        links.forget(second, "place_of")
-        links.join(second, "place_of", head)
-    if not links.ends(first, "place"):
-        for place in links.ends(second, "place")[:1]:
-            links.borrow(first, "place", place)
+    for head in links.find_ends(first, "place_of")[:1]:
+        links.unlink(second, "place_of")
+        links.link(second, "place_of", head)
+    if not links.find_ends(first, "place"):
+        for place in links.find_ends(second, "place")[:1]:
+            links.link_one_way(first, "place", place)
 
 
 def share_links(links: Links, first: int, second: int) -> None:
     """Share the first conjunct's links: "a red coat and *hat*", unless the hat is blue."""
-    own = links.roles(second)
-    for role, ends in links.roles(first).items():
-        if role in SINGLE and role in own:
+    own = links.copy_roles(second)
+    for role, ends in links.copy_roles(first).items():
+        if role in SINGLE_ROLES and role in own:
             continue
         for end in ends:
-            links.join(second, role, end)
+            links.link(second, role, end)

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PAPER_WEIGHTS = "sapienzanlp/maverick-mes-ontonotes"
-WORKER = Path(__file__).with_name("maverick_worker.py")
+WORKER_SCRIPT = Path(__file__).with_name("maverick_worker.py")
 ENV_VARIABLE = "POSH_MAVERICK_ENV"  # the environment's folder, if not the default one
 
-MAVERICK = "maverick-coref==1.0.7"
+MAVERICK_REQUIREMENT = "maverick-coref==1.0.7"
 """Installed without its dependencies: protobuf 3.20 and nltk 3.8.1 conflict with current ones."""
-IMPORTED = (
+IMPORTED_REQUIREMENTS = (
     "torch==2.13.0",
     # Not 5, which loads an encoder in its stored precision, maybe half: Maverick's own layers are
     # in single precision.
@@ -50,9 +50,9 @@ IMPORTED = (
 )
 """Packages that Maverick imports."""
 
-ATTEMPTS = 2  # workers that a text may crash before it is given up
-MAX_FAILURES = 3  # of the process, in a row, without an answer in between
-START_TIMEOUT = 1800.0  # seconds for loading the model, including the download of its weights
+MAX_ATTEMPTS_PER_TEXT = 2  # workers that a text may crash before it is given up
+MAX_FAILURES_IN_A_ROW = 3  # of the process, without an answer in between
+START_TIMEOUT_SECONDS = 1800.0  # for loading the model, including the download of its weights
 
 
 def default_env() -> Path:
@@ -61,7 +61,7 @@ def default_env() -> Path:
     return Path(os.environ.get(ENV_VARIABLE) or cache / "posh-reward" / "maverick")
 
 
-def python_of(env: Path) -> Path:
+def locate_python(env: Path) -> Path:
     """Return the interpreter of an environment."""
     return env / "bin" / "python"
 
@@ -78,14 +78,14 @@ def make_env(env: Path) -> None:
         subprocess.CalledProcessError: venv, pip or the check failed; stderr has the reason.
     """
     env = env.absolute()
-    python = str(python_of(env))
+    python = str(locate_python(env))
     quiet = ("--no-input", "--disable-pip-version-check")
     pip = python_module("pip", "install", *quiet, python=python)
     for command in (
         python_module("venv", str(env)),
-        [*pip, *IMPORTED],
+        [*pip, *IMPORTED_REQUIREMENTS],
         # Published as source only: pip builds the wheel. torch is named, or pip takes the newest.
-        [*pip, "--no-deps", MAVERICK, IMPORTED[0]],
+        [*pip, "--no-deps", MAVERICK_REQUIREMENT, IMPORTED_REQUIREMENTS[0]],
         python_code("import maverick", python=python, flags=("-I",)),
     ):
         run_command(command).check_returncode()
@@ -134,7 +134,7 @@ class MaverickCoref:
         self._failures = 0  # of the process, in a row
         self._requests = 0
         self._crashing: dict[str, str] = {}  # texts that are not sent again, and why
-        if not python_of(self._env).exists():
+        if not locate_python(self._env).exists():
             raise MissingDependencyError(
                 f"Maverick's environment {self._env} does not exist. Make it with: "
                 f"{setup_command(self._env)}"
@@ -166,23 +166,27 @@ class MaverickCoref:
             UnresolvedTextError: one text cannot be resolved; the others can, without it.
         """
         with self._lock:
-            return [() if not doc.text.strip() else self._ask(sentences_of(doc)) for doc in docs]
+            clusters: list[Clusters] = []
+            for doc in docs:
+                is_blank = not doc.text.strip()
+                clusters.append(() if is_blank else self._ask_with_retries(split_sentences(doc)))
+            return clusters
 
     def close(self) -> None:
         """End the process and free its memory; the next text starts another."""
         with self._lock:
-            self._stop()
+            self._stop_worker()
 
-    def _ask(self, sentences: list[list[str]]) -> Clusters:
+    def _ask_with_retries(self, sentences: list[list[str]]) -> Clusters:
         text = json.dumps(sentences)
         if text in self._crashing:
             raise UnresolvedTextError(self._crashing[text])
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, MAX_ATTEMPTS_PER_TEXT + 1):
             try:
                 return self._ask_once(sentences)
             except ChildFailureError as failure:
-                self._count(failure)
-                if failure.slow or attempt == ATTEMPTS:
+                self._count_failure(failure)
+                if failure.slow or attempt == MAX_ATTEMPTS_PER_TEXT:
                     self._crashing[text] = f"Maverick failed on a text: {failure}"
                     raise UnresolvedTextError(self._crashing[text]) from failure
         raise AssertionError("the last attempt returns or raises")
@@ -194,20 +198,20 @@ class MaverickCoref:
         self._failures = 0
         if "error" in reply:
             if reply["broken"]:
-                self._stop()
+                self._stop_worker()
             raise UnresolvedTextError(f"Maverick failed on a text: {reply['error']}")
         return tuple(tuple((a, b) for a, b in cluster) for cluster in reply["clusters"])
 
     def _running_worker(self) -> ChildProcess:
         while self._worker is None or self._worker.owner != os.getpid():
             try:
-                self._worker = self._start()
+                self._worker = self._start_worker()
             except ChildFailureError as failure:
-                self._count(failure)
+                self._count_failure(failure)
         return self._worker
 
-    def _start(self) -> ChildProcess:
-        python, weights, local = str(python_of(self._env)), self._weights, Path(self._weights)
+    def _start_worker(self) -> ChildProcess:
+        python, weights, local = str(locate_python(self._env)), self._weights, Path(self._weights)
         if self._revision and not local.exists():  # the one that ``name`` already reported
             weights = f"{weights.partition('@')[0]}@{self._revision}"
         variables = child_variables(os.environ, python, hub=not local.exists())
@@ -218,9 +222,9 @@ class MaverickCoref:
         # That can run any code in the file, so only the worker gets this variable.
         variables |= {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "TOKENIZERS_PARALLELISM": "false"}
         # -I: neither this folder's modules nor the user's own packages shadow the environment's.
-        command = python_script(WORKER, weights, self._device, python=python, flags=("-I",))
+        command = python_script(WORKER_SCRIPT, weights, self._device, python=python, flags=("-I",))
         worker = ChildProcess(command, variables)
-        reply = worker.receive(START_TIMEOUT)
+        reply = worker.receive(START_TIMEOUT_SECONDS)
         if "revision" in reply:
             self._revision = str(reply["revision"])
             return worker
@@ -232,17 +236,17 @@ class MaverickCoref:
         remedy = f"Check that the weights {self._weights!r} and the device {self._device} exist."
         raise CorefError(f"Maverick cannot start: {why}. {remedy}")
 
-    def _count(self, failure: ChildFailureError) -> None:
+    def _count_failure(self, failure: ChildFailureError) -> None:
         logger.warning("Maverick's process failed: %s", failure)
-        self._stop()
+        self._stop_worker()
         self._failures += 1
-        if self._failures > MAX_FAILURES:
+        if self._failures > MAX_FAILURES_IN_A_ROW:
             raise CorefError(
                 f"Maverick failed {self._failures} times in a row: check the free memory and the "
                 f"last error, then start again. The last error: {failure}"
             ) from failure
 
-    def _stop(self) -> None:
+    def _stop_worker(self) -> None:
         if self._worker is not None:
             self._worker.stop()
             self._worker = None
@@ -252,7 +256,7 @@ class MaverickCoref:
         return make, (self._weights,)
 
 
-def sentences_of(doc: Doc) -> list[list[str]]:
+def split_sentences(doc: Doc) -> list[list[str]]:
     """Split a text's tokens into sentences, white space included, as the release does.
 
     White space has no subwords, so Maverick does not see the end of a sentence that ends in it: a

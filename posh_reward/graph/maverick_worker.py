@@ -20,23 +20,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-CHECKPOINT = "weights.ckpt"
+CHECKPOINT_FILE = "weights.ckpt"
 
 
 def find_checkpoint(weights: str) -> Path:
     """Return a local file, one in a local folder, or that of ``repository[@revision]``."""
     local = Path(weights).absolute()
     if local.exists():
-        return local / CHECKPOINT if local.is_dir() else local
+        return local / CHECKPOINT_FILE if local.is_dir() else local
     from transformers.utils.hub import cached_file
 
     repository, _, revision = weights.partition("@")
-    path = cached_file(repository, CHECKPOINT, revision=revision or None)
+    path = cached_file(repository, CHECKPOINT_FILE, revision=revision or None)
     assert path is not None, "cached_file raises where there is no such file"
     return Path(path)
 
 
-def revision_of(checkpoint: Path) -> str:
+def find_revision(checkpoint: Path) -> str:
     """Return the commit of a file from the hub, or the start of another file's SHA-256."""
     if checkpoint.parent.parent.name == "snapshots":
         return checkpoint.parent.name
@@ -47,7 +47,7 @@ def revision_of(checkpoint: Path) -> str:
     return f"sha256-{digest.hexdigest()[:16]}"
 
 
-def load(checkpoint: Path, device: str) -> Any:
+def load_model(checkpoint: Path, device: str) -> Any:
     """Load the model. "auto" is the visible GPU, or else the CPU.
 
     A GPU in compute mode EXCLUSIVE_PROCESS that already runs the trainer cannot be used.
@@ -63,7 +63,7 @@ def load(checkpoint: Path, device: str) -> Any:
     return Maverick(hf_name_or_path=str(checkpoint), device=device)
 
 
-def answer(model: Any, sentences: list[list[str]]) -> dict[str, object]:
+def answer_request(model: Any, sentences: list[list[str]]) -> dict[str, object]:
     """Return the clusters of one text without single mentions, or the error."""
     try:
         offsets = model.predict(sentences)["clusters_token_offsets"]
@@ -81,20 +81,20 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def say(reply: dict[str, object]) -> None:
+    def send_reply(reply: dict[str, object]) -> None:
         print(json.dumps(reply), file=replies, flush=True)
 
     weights, device = sys.argv[1:]
     try:
         checkpoint = find_checkpoint(weights)
-        model = load(checkpoint, device)
+        model = load_model(checkpoint, device)
     except Exception as error:  # the parent tells the user, with the command that repairs it
-        say({"fatal": f"{type(error).__name__}: {error}"})
+        send_reply({"fatal": f"{type(error).__name__}: {error}"})
         raise
-    say({"revision": revision_of(checkpoint)})
+    send_reply({"revision": find_revision(checkpoint)})
     for line in sys.stdin:
         request = json.loads(line)
-        say({"id": request["id"], **answer(model, request["sentences"])})
+        send_reply({"id": request["id"], **answer_request(model, request["sentences"])})
 
 
 if __name__ == "__main__":

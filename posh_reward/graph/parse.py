@@ -29,7 +29,7 @@ EMBEDDED = "embedded"
 NEEDED_LABELS = frozenset(("nsubj", "dobj", "pobj", "prep", "amod", "compound", "poss"))
 """Labels that identify ClearNLP; Universal Dependencies, for example, lack ``pobj``."""
 NEEDED_PIPES = ("parser", "tagger", "lemmatizer")
-COMPONENTS = ("posh_reward.embedded.parser", "posh_reward.embedded.lemmatizer")
+COMPONENT_MODULES = ("posh_reward.embedded.parser", "posh_reward.embedded.lemmatizer")
 """Modules that define the components of the embedded pipeline."""
 
 
@@ -87,7 +87,7 @@ def load_installed(name: str, device: str) -> Language:
     # Needs CuPy (posh-reward[gpu]); without it the pipeline runs on the CPU.
     on_gpu = name.endswith("_trf") and device == "auto" and prefer_own_gpu()
     nlp = spacy.load(name, exclude=["ner"])
-    check(nlp, name)
+    check_pipeline(nlp, name)
     if on_gpu:
         try:
             nlp("A dog sleeps.")
@@ -104,7 +104,7 @@ def load_installed(name: str, device: str) -> Language:
 
 @lru_cache(maxsize=1)
 def load_embedded() -> Language:
-    for module in COMPONENTS:  # importing them tells spaCy how to build the pipeline's parts
+    for module in COMPONENT_MODULES:  # importing them tells spaCy how to build the pipeline's parts
         import_module(module)
     with as_file(files("posh_reward.embedded") / "pipeline") as path:
         return spacy.load(path)
@@ -117,7 +117,7 @@ def prefer_own_gpu() -> bool:
     return bool(spacy.prefer_gpu(gpu_index(os.environ)))
 
 
-def check(nlp: Language, name: str) -> None:
+def check_pipeline(nlp: Language, name: str) -> None:
     """Raise ``InputError`` unless the pipeline has the components and labels that POSH needs."""
     missing = [pipe for pipe in NEEDED_PIPES if pipe not in nlp.pipe_names]
     remedy = f"use an English one, such as 'en_core_web_trf' or {EMBEDDED!r}"
@@ -143,20 +143,21 @@ def parser_version(nlp: Language) -> str:
     return f"{name}-{version}" if name == EMBEDDED else f"{nlp.meta['lang']}_{name}-{version}"
 
 
-def parse(nlp: Language, texts: Sequence[str], batch_size: int = 16) -> list[Doc]:
+def parse_texts(nlp: Language, texts: Sequence[str], batch_size: int = 16) -> list[Doc]:
     """Parse texts, stripped, in order: token offsets refer to the stripped texts."""
     docs = [tokenize(nlp, text.strip()) for text in texts]
     return list(nlp.pipe(docs, batch_size=batch_size))
 
 
-LONGEST_RUN = 100
+MAX_RUN_CHARACTERS = 100
 """Characters without white space; a longer run is tokenized in pieces. spaCy's tokenizer strips
 punctuation from its ends one character at a time, and searches the rest each time: a generation of
 20,000 exclamation marks took a minute."""
 
-PIECE = re.compile(
-    rf"(?=\S{{{LONGEST_RUN + 1}}})"
-    rf"(?:\S{{{LONGEST_RUN // 2},{LONGEST_RUN - 1}}}[^\w\s]|\S{{{LONGEST_RUN}}})"
+RUN_PIECE = re.compile(
+    rf"(?=\S{{{MAX_RUN_CHARACTERS + 1}}})(?:"
+    rf"\S{{{MAX_RUN_CHARACTERS // 2},{MAX_RUN_CHARACTERS - 1}}}[^\w\s]|"
+    rf"\S{{{MAX_RUN_CHARACTERS}}})"
 )
 """First piece of a long run, up to the last punctuation mark in its second half, if any."""
 
@@ -164,9 +165,9 @@ PIECE = re.compile(
 def tokenize(nlp: Language, text: str) -> Doc:
     """Tokenize a text by the pipeline's own tokenizer, long runs in pieces.
 
-    A text without runs of more than ``LONGEST_RUN`` characters gets exactly spaCy's tokens.
+    A text without runs of more than ``MAX_RUN_CHARACTERS`` characters gets exactly spaCy's tokens.
     """
-    ends = [match.end() for match in PIECE.finditer(text)]
+    ends = [match.end() for match in RUN_PIECE.finditer(text)]
     if not ends:
         return nlp.make_doc(text)
     # Tokenize with a space inserted at each cut, and leave it out of the result.

@@ -17,17 +17,17 @@ from posh_reward.errors import InputError, PoshError
 from posh_reward.graph.components import read_syntax
 from posh_reward.graph.coreference import Coreferencer, load_coref
 from posh_reward.graph.entities import (
-    actions,
-    attributes,
-    entity,
-    positions,
-    possessions,
-    qualities,
+    build_entity,
+    describe_by_adjectives,
+    describe_by_verbs,
+    merge_attributes,
+    merge_relations,
     read_components,
-    relations,
-    states,
+    relate_by_prepositions,
+    relate_by_verbs,
+    relate_possessions,
 )
-from posh_reward.graph.parse import load_parser, parse, parser_version
+from posh_reward.graph.parse import load_parser, parse_texts, parser_version
 from posh_reward.store import Store
 from posh_reward.text_values import read_text
 from posh_reward.types import (
@@ -52,13 +52,13 @@ GRAPH_VERSION = 5
 changes a description: signatures and stored descriptions carry it.
 ``tests/golden/test_readings.py`` fails if that is forgotten."""
 
-ZONE = threading.Lock()
+MEMORY_ZONE_LOCK = threading.Lock()
 """Held while a pipeline has a memory zone: pipelines are shared, and zones cannot nest."""
 
 T = TypeVar("T")
 
 
-class Recent(Generic[T]):
+class RecentTexts(Generic[T]):
     """The values of the ``capacity`` texts that were asked for last."""
 
     def __init__(self, capacity: int) -> None:
@@ -112,7 +112,7 @@ class Reader:
         self._device = parser_device
         self._max_characters = max_characters
         self._store = store
-        self._cache: Recent[Description] = Recent(capacity)
+        self._cache: RecentTexts[Description] = RecentTexts(capacity)
         self._nlp: Language | None = None
 
     @property
@@ -134,39 +134,42 @@ class Reader:
             texts: values of any type; see ``stripped_text`` for the failures of unusable ones.
             keep: cache and store the descriptions, as is worthwhile for references.
         """
-        stripped = [self._stripped(text) for text in texts]
+        stripped = [self._strip(text) for text in texts]
         unique = list(dict.fromkeys(text for text in stripped if isinstance(text, str)))
         results: dict[str, Description | Failure] = dict(self._cache.find(unique))
         if keep:
             unknown = [text for text in unique if text not in results]
-            for text, row in self._stored(unknown).items():
+            for text, row in self._load_rows(unknown).items():
                 with suppress(ValueError):  # a broken row: parse the text again
                     results[text] = read_description(row)
         new = [text for text in unique if text not in results]
-        results.update(zip(new, self._describe(new) if new else (), strict=True))
+        if new:
+            results.update(zip(new, self._describe_texts(new), strict=True))
         if keep:
             # Failures are not kept: a second try may succeed.
             read = {text: each for text, each in results.items() if isinstance(each, Description)}
             self._cache.keep(read)
             if self._store is not None:
-                self._put({text: write_description(read[text]) for text in new if text in read})
-        return [results[text] if isinstance(text, str) else text for text in stripped]
+                self._store_rows(
+                    {text: write_description(read[text]) for text in new if text in read}
+                )
+        return [text if isinstance(text, Failure) else results[text] for text in stripped]
 
-    def learn(self, rows: Mapping[str, str]) -> None:
+    def cache_rows(self, rows: Mapping[str, str]) -> None:
         """Cache how texts read, as another process has written it."""
         for text, row in rows.items():
             if not self._cache.find([text]):
                 with suppress(ValueError):  # a broken row: the text is parsed when it is read
                     self._cache.keep({text: read_description(row)})
 
-    def _describe(self, texts: Sequence[str]) -> list[Description | Failure]:
-        return self.of_parses(texts, self._resolve)
+    def _describe_texts(self, texts: Sequence[str]) -> list[Description | Failure]:
+        return self.make_from_parses(texts, self._describe_docs)
 
-    def _resolve(self, docs: list[Doc]) -> list[Description | Failure]:
+    def _describe_docs(self, docs: list[Doc]) -> list[Description | Failure]:
         pairs = zip(docs, self.coref.resolve(docs), strict=True)
-        return [describe(doc, clusters) for doc, clusters in pairs]
+        return [describe_doc(doc, clusters) for doc, clusters in pairs]
 
-    def of_parses(
+    def make_from_parses(
         self,
         texts: Sequence[str],
         make: Callable[[list[Doc]], Sequence[T]],
@@ -179,8 +182,8 @@ class Reader:
         nlp = self.nlp  # outside of try: a parser that cannot be loaded is not the texts' fault
         try:
             # The zone frees the strings that these texts add to the shared vocabulary.
-            with ZONE, nlp.memory_zone():
-                left = iter(parse(nlp, [text for text in texts if text not in parsed]))
+            with MEMORY_ZONE_LOCK, nlp.memory_zone():
+                left = iter(parse_texts(nlp, [text for text in texts if text not in parsed]))
                 docs = [
                     Doc(nlp.vocab).from_bytes(parsed[text]) if text in parsed else next(left)
                     for text in texts
@@ -191,27 +194,27 @@ class Reader:
         except Exception as error:  # a library failed on one of the texts: spare the others
             if len(texts) == 1:
                 return [Failure("text", f"could not be parsed: {type(error).__name__}: {error}")]
-            return [each for text in texts for each in self.of_parses([text], make, parsed)]
+            return [each for text in texts for each in self.make_from_parses([text], make, parsed)]
 
-    def _stripped(self, text: object) -> str | Failure:
+    def _strip(self, text: object) -> str | Failure:
         return stripped_text(text, self._max_characters, "shorten it, or raise max_characters")
 
-    def _stored(self, texts: Sequence[str]) -> dict[str, str]:
+    def _load_rows(self, texts: Sequence[str]) -> dict[str, str]:
         if self._store is None or not texts:
             return {}
-        return self._store.get("graph", self._space, texts)
+        return self._store.get("graph", self._store_space, texts)
 
-    def _put(self, rows: Mapping[str, str]) -> None:
+    def _store_rows(self, rows: Mapping[str, str]) -> None:
         if self._store is not None and rows:
-            self._store.put("graph", self._space, rows)
+            self._store.put("graph", self._store_space, rows)
 
     @property
-    def _space(self) -> str:
+    def _store_space(self) -> str:
         """Everything but the text that a description depends on."""
         return f"{self.parser_name}|{self.coref.name}|released|{GRAPH_VERSION}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_nlp": None, "_cache": Recent(self._cache.capacity)}
+        return {**self.__dict__, "_nlp": None, "_cache": RecentTexts(self._cache.capacity)}
 
 
 def stripped_text(
@@ -257,35 +260,37 @@ def read_description(row: str) -> Description:
     """
     try:
         text, entities, relations, (*columns, spans), clusters = json.loads(row)
-        graph = SceneGraph(tuple(starmap(_entity, entities)), tuple(starmap(_relation, relations)))
+        graph = SceneGraph(
+            tuple(starmap(_read_entity, entities)), tuple(starmap(_read_relation, relations))
+        )
         tokens = tuple(starmap(Token, zip(*columns, map(tuple, spans), strict=True)))
-        return Description(text, graph, tokens, tuple(map(_pairs, clusters)))
+        return Description(text, graph, tokens, tuple(map(_read_pairs, clusters)))
     except TypeError as error:  # too few values, or too many
         raise ValueError(f"not a description: {error}") from None
 
 
-def _entity(
+def _read_entity(
     head: str, heads: Any, attributes: Any, sentences: Any, spans: Any, *flags: bool
 ) -> Entity:
-    described = tuple(starmap(_attribute, attributes))
-    return Entity(head, tuple(heads), described, tuple(sentences), _pairs(spans), *flags)
+    described = tuple(starmap(_read_attribute, attributes))
+    return Entity(head, tuple(heads), described, tuple(sentences), _read_pairs(spans), *flags)
 
 
-def _attribute(text: str, sentences: Any, spans: Any) -> Attribute:
-    return Attribute(text, tuple(sentences), _pairs(spans))
+def _read_attribute(text: str, sentences: Any, spans: Any) -> Attribute:
+    return Attribute(text, tuple(sentences), _read_pairs(spans))
 
 
-def _relation(
+def _read_relation(
     subject: int, object: int, text: str, source: Any, sentences: Any, spans: Any
 ) -> Relation:
-    return Relation(subject, object, text, source, tuple(sentences), _pairs(spans))
+    return Relation(subject, object, text, source, tuple(sentences), _read_pairs(spans))
 
 
-def _pairs(values: Any) -> Any:
+def _read_pairs(values: Any) -> Any:
     return tuple(map(tuple, values))
 
 
-def describe(doc: Doc, clusters: Clusters) -> Description:
+def describe_doc(doc: Doc, clusters: Clusters) -> Description:
     """Return a text with its tokens, its clusters and its scene graph.
 
     Args:
@@ -300,12 +305,15 @@ def describe(doc: Doc, clusters: Clusters) -> Description:
     columns = syntax.text, syntax.lemma, syntax.pos, syntax.dep, syntax.head
     tokens = tuple(map(Token, *columns, syntax.sentence, syntax.span))
     parts = read_components(syntax, clusters)
-    descriptions = attributes(parts, [*qualities(parts), *states(parts)])
-    pairs = zip(parts.mentions, descriptions, strict=True)
-    entities = tuple(entity(parts, mentions, own) for mentions, own in pairs)
+    sightings = [*describe_by_adjectives(parts), *describe_by_verbs(parts)]
+    descriptions = merge_attributes(parts, sightings)
+    entities: list[Entity] = []
+    for mentions, own in zip(parts.mentions, descriptions, strict=True):
+        entities.append(build_entity(parts, mentions, own))
     # Possessions and actions in text order, then the positions that no action has used.
     used: set[int] = set()
-    connections = [*possessions(parts), *actions(parts, used)]
+    connections = [*relate_possessions(parts), *relate_by_verbs(parts, used)]
     connections.sort(key=lambda connection: connection.component)
-    graph = SceneGraph(entities, relations(parts, [*connections, *positions(parts, used)]))
+    connections += relate_by_prepositions(parts, used)
+    graph = SceneGraph(tuple(entities), merge_relations(parts, connections))
     return Description(doc.text.rstrip(), graph, tokens, clusters)

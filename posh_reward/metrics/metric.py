@@ -54,7 +54,9 @@ class Figures(Protocol[S]):
 def mean(values: Sequence[float | None]) -> float:
     """Mean of the values that are not None; NaN if there are none."""
     numbers = [value for value in values if value is not None]
-    return math.fsum(numbers) / len(numbers) if numbers else math.nan
+    if not numbers:
+        return math.nan
+    return math.fsum(numbers) / len(numbers)
 
 
 @cache
@@ -63,19 +65,21 @@ def package_version() -> str:
     return installed_version("posh-reward") or "unknown"
 
 
-def signature(metric: str, fields: Mapping[str, str]) -> str:
+def build_signature(metric: str, fields: Mapping[str, str]) -> str:
     """``metric|key:value|...|version:...``, with the fields in order."""
-    versioned = {**fields, "version": package_version()}
-    return "|".join([metric, *(f"{key}:{value}" for key, value in versioned.items())])
+    parts = [metric]
+    for key, value in {**fields, "version": package_version()}.items():
+        parts.append(f"{key}:{value}")
+    return "|".join(parts)
 
 
-def field_of(signature: str, key: str) -> str | None:
+def read_signature_field(signature: str, key: str) -> str | None:
     """Value of a field of a signature; None if it has no such field."""
     match = re.search(rf"\|{re.escape(key)}:([^|]+)", signature)
     return match[1] if match else None
 
 
-SEVERAL = "|references:joined"
+SEVERAL_REFERENCES = "|references:joined"
 """Part of the signature of a row with several references, which the same metric has scored."""
 
 
@@ -124,21 +128,25 @@ def check_sizes(**sizes: int) -> None:
             raise InputError(f"{name} is {size!r}: use a whole number, 1 or more")
 
 
-def usable(value: object, what: str) -> str | Failure:
+def read_usable_text(value: object, what: str) -> str | Failure:
     """Read a text for use in a prompt, and strip it; a failure about ``what`` if it is unusable."""
     from posh_reward.graph.reader import stripped_text  # slow: imports the graph rules
 
     stripped = stripped_text(value)
-    return stripped.about(what) if isinstance(stripped, Failure) else stripped
+    if isinstance(stripped, Failure):
+        return stripped.about(what)
+    return stripped
 
 
 def read_reference(value: object) -> str | Failure:
     """Read a reference: a text, or several of one image, which become one."""
     texts = read_texts(value)
-    return texts if isinstance(texts, Failure) else joined_references(texts)
+    if isinstance(texts, Failure):
+        return texts
+    return join_references(texts)
 
 
-def joined_references(references: Sequence[str]) -> str:
+def join_references(references: Sequence[str]) -> str:
     """Join an image's references into one text of sentences; a single one stays as it is."""
     if len(references) == 1:
         return references[0]

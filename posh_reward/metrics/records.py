@@ -12,7 +12,6 @@ from importlib import import_module
 from reprlib import repr as short
 from types import UnionType
 from typing import (
-    TYPE_CHECKING,
     Any,
     Literal,
     Union,
@@ -24,18 +23,14 @@ from typing import (
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.types import FailureKind
 
-if TYPE_CHECKING:
-    pass
-
-
-RECORDS = {
+RECORD_CLASSES = {
     "posh": "posh_reward.types:Scores",
     "harmonic": "posh_reward.other_metrics.harmonic_eval:HarmonicScores",
     "rubric": "posh_reward.other_metrics.rubric_judge:RubricScores",
     "prove": "posh_reward.other_metrics.prove.prove:ProveScores",
 }
 """Metric, the first word of a signature -> ``module:class`` of its scores."""
-EARLIER = {
+EARLIER_NAMES = {
     "posh": {
         "mistakes": "precision", "omissions": "recall", "overall": "f1", "asked": "direct",
         "seen": "image_grade", "stated": "reference_grade",
@@ -45,10 +40,9 @@ EARLIER = {
     "prove": {"wanted": "answer_tuples", "picture": "image"},
 }  # fmt: skip
 """Names before 0.2, with which files are read, too -> names of fields, at any depth."""
-STRIPPED = ("generation", "reference")
+STRIPPED_FIELDS = ("generation", "reference")
 """Texts that files have as they were given."""
-UNSET = object()
-WRONG = {
+ERROR_ENDINGS = {
     "bool_type": "not true or false",
     "dataclass_type": "not a record",
     "finite_number": "not a finite number",
@@ -60,22 +54,22 @@ WRONG = {
 """pydantic's error types -> the end of a message."""
 
 
-def metric_of(row: Mapping[str, Any]) -> str:
+def read_metric_name(row: Mapping[str, Any]) -> str:
     """Read a row's metric from its signature; "" without one."""
     signature = row.get("signature")
     return signature.partition("|")[0] if isinstance(signature, str) else ""
 
 
 def record_class(metric: str) -> type[Any]:
-    if metric not in RECORDS:
-        raise JudgeError(f"unknown metric {metric!r}: expected one of {', '.join(RECORDS)}")
-    module, _, name = RECORDS[metric].partition(":")
+    if metric not in RECORD_CLASSES:
+        raise JudgeError(f"unknown metric {metric!r}: expected one of {', '.join(RECORD_CLASSES)}")
+    module, _, name = RECORD_CLASSES[metric].partition(":")
     record: type[Any] = getattr(import_module(module), name)
     return record
 
 
 @cache
-def fields_of_record(metric: str) -> dict[str, Any]:
+def list_record_fields(metric: str) -> dict[str, Any]:
     """Fields of a metric's scores -> their types."""
     return get_type_hints(record_class(metric))
 
@@ -89,7 +83,7 @@ def records_adapter(metric: str) -> Any:
     return TypeAdapter(list[record], config=ConfigDict(strict=True, allow_inf_nan=False))
 
 
-def row_of(metric: str, scores: Any) -> dict[str, Any]:
+def write_row(metric: str, scores: Any) -> dict[str, Any]:
     """A metric's scores as plain data, for JSON."""
     row: dict[str, Any] = records_adapter(metric).dump_python([scores], mode="json")[0]
     return row
@@ -102,13 +96,15 @@ def read_scores(metric: str, row: object) -> Any:
     if not isinstance(row, dict):
         raise InputError(f"{short(row)} is not a record")
     try:
-        current = _renamed(row, EARLIER[metric])
-        record = {
-            name: value.strip() if name in STRIPPED and isinstance(value, str) else value
-            for name, hint in fields_of_record(metric).items()
-            if (value := current.get(name, UNSET)) is not UNSET
-            and (value is not None or type(None) in alternatives(hint))
-        }
+        current = _rename_fields(row, EARLIER_NAMES[metric])
+        record: dict[str, Any] = {}
+        for name, hint in list_record_fields(metric).items():
+            value = current.get(name)
+            if name not in current or (value is None and type(None) not in list_alternatives(hint)):
+                continue
+            if name in STRIPPED_FIELDS and isinstance(value, str):
+                value = value.strip()
+            record[name] = value
         # As JSON, in which pydantic is strict about values, and takes objects for records. Half a
         # surrogate pair, which no page can show, becomes a question mark: spans stay in place.
         text = json.dumps([record], ensure_ascii=False, default=short).encode("utf-8", "replace")
@@ -122,37 +118,43 @@ def read_scores(metric: str, row: object) -> Any:
     if missing := [place for place, each in problems if each["type"] == "missing"]:
         raise InputError(f"it lacks {', '.join(missing)}")
     place, first = problems[0]
-    why = WRONG.get(first["type"]) or first["msg"].replace("Input should", "it should")
+    why = ERROR_ENDINGS.get(first["type"]) or first["msg"].replace("Input should", "it should")
     raise InputError(f"{place} is {short(first['input'])}, {why}")
 
 
-def alternatives(hint: Any) -> tuple[Any, ...]:
+def list_alternatives(hint: Any) -> tuple[Any, ...]:
     """The types that a value may have: ``float | None`` -> float, NoneType."""
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if get_origin(hint) in (Union, UnionType):
+        return get_args(hint)
+    return (hint,)
 
 
-def main_type(hint: Any) -> Any:
+def find_main_type(hint: Any) -> Any:
     """The type of a value that is not None; ``str`` for a choice of texts."""
-    first = alternatives(hint)[0]
-    return str if get_origin(first) is Literal else first
+    first = list_alternatives(hint)[0]
+    if get_origin(first) is Literal:
+        return str
+    return first
 
 
-def reason_of(row: Mapping[str, Any]) -> str | None:
+def find_failure_reason(row: Mapping[str, Any]) -> str | None:
     """Reason why a row lacks scores; None if it does not."""
     failure = row["failure"]
     return None if failure is None else str(failure["detail"])
 
 
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+def _rename_fields(value: Any, names: Mapping[str, str]) -> Any:
     """A value of a file in today's layout: fields and failures had other names before 0.2."""
     if isinstance(value, list):
-        return [_renamed(each, names) for each in value]
+        return [_rename_fields(each, names) for each in value]
     if not isinstance(value, dict):
         return value
-    row = {
-        name if names.get(name) in value else names.get(name, name): _renamed(each, names)
-        for name, each in value.items()
-    }
+    row: dict[str, Any] = {}
+    for name, each in value.items():
+        current = names.get(name, name)
+        if current in value:  # the file has the field of today, too
+            current = name
+        row[current] = _rename_fields(each, names)
     if isinstance(row.get("failure"), str):
         kinds = (kind for kind in get_args(FailureKind) if kind == row.get("failure_kind"))
         row["failure"] = {"kind": next(kinds, "error"), "detail": row["failure"]}

@@ -9,8 +9,14 @@ from os import PathLike
 from typing import Any, Literal, get_args
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.metric import as_lists, check_lengths, mean, signature, usable
-from posh_reward.metrics.wording import sections
+from posh_reward.metrics.metric import (
+    as_lists,
+    build_signature,
+    check_lengths,
+    mean,
+    read_usable_text,
+)
+from posh_reward.metrics.wording import load_sections
 from posh_reward.models.asker import READING_VERSION, CachingModel
 from posh_reward.models.model import (
     DOUBTFUL_MASS,
@@ -78,10 +84,10 @@ def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
 def build_prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
     """Prompt for one criterion; all texts of a task share its prefix."""
     target = TARGET_WORDS[task]
-    layout = sections("other_metrics/harmonic", "ours")[
+    layout = load_sections("other_metrics/harmonic", "ours")[
         target if criterion in IMAGE_CRITERIA else "text"
     ]
-    opening = sections("other_metrics/harmonic", "paper")[criterion].format(target=target)
+    opening = load_sections("other_metrics/harmonic", "paper")[criterion].format(target=target)
     own = "\n\n" + layout.format(text=item.text, question=item.question)
     if criterion not in IMAGE_CRITERIA or item.image is None:
         return Prompt(opening, own)
@@ -90,7 +96,7 @@ def build_prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
 
 def build_reason_prompt(question: Prompt, score: int) -> Prompt:
     """Prompt that asks for the reason of a score, in the paper's words (section 4.3)."""
-    request = sections("other_metrics/harmonic", "ours")["why"].format(score=score)
+    request = load_sections("other_metrics/harmonic", "ours")["why"].format(score=score)
     return question._replace(suffix=f"{question.suffix}\n\n{request}")
 
 
@@ -205,7 +211,7 @@ class HarmonicEval:
         if self.explain:
             fields["reasons"] = str(REASON_EDITION)
         fields["replies"] = str(READING_VERSION)
-        return signature(self.name, fields)
+        return build_signature(self.name, fields)
 
     @property
     def usage(self) -> Usage:
@@ -368,7 +374,7 @@ def criterion_score(name: str, verdict: Verdict) -> CriterionScore:
 def _build_item(
     text: object, image: PromptImage | Failure | None, question: object
 ) -> HarmonicItem | Failure:
-    words, item = usable(text, "the text"), usable(question, "the question")
+    words, item = read_usable_text(text, "the text"), read_usable_text(question, "the question")
     for each in (words, image, item):
         if isinstance(each, Failure):
             return each

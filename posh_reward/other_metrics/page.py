@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.records import metric_of
+from posh_reward.metrics.records import read_metric_name
 from posh_reward.models.model import DOUBTFUL_MASS
 from posh_reward.other_metrics.harmonic_eval import CriterionScore, HarmonicScores
 from posh_reward.other_metrics.prove.prove import ProveScores, ResponseClaim
@@ -283,7 +283,7 @@ METRIC_PAGES = {
 
 def parse_sheet(row: Row, metric: str) -> MetricSheet:
     """Parse a row of any table format; raise ``InputError`` unless ``metric`` scored it."""
-    if metric_of(row) != metric:
+    if read_metric_name(row) != metric:
         raise InputError(f"its signature is {format_label(row.get('signature'))!r}")
     scores = read_row(metric, row)
     groups = METRIC_PAGES[metric].groups(scores)

@@ -15,7 +15,7 @@ from posh_reward.other_metrics.harmonic_eval import (
     check_task,
 )
 from posh_reward.other_metrics.rubric_judge import RubricJudge, RubricScores
-from posh_reward.reward.columns import column_of, image_column_of
+from posh_reward.reward.columns import get_column, get_image_column
 from posh_reward.reward.texts import is_blank
 from posh_reward.reward.trl import MetricReward
 from posh_reward.types import HIGHEST_GRADE, WORST_SCORE, Failure
@@ -63,10 +63,10 @@ class RubricReward(MetricReward[RubricScores]):
             raise JudgeError(f"the judge could not score a first text: {score.failure}")
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any] | None, ...]:
-        references = column_of(columns, self.reference_column, expected, "reference_column")
+        references = get_column(columns, self.reference_column, expected, "reference_column")
         if self.question_column is None:
             return references, None
-        return references, column_of(columns, self.question_column, expected, "question_column")
+        return references, get_column(columns, self.question_column, expected, "question_column")
 
     def _score(self, texts: list[Any], *columns: Any) -> list[RubricScores]:
         return self.metric.score(texts, *columns)
@@ -144,10 +144,10 @@ class HarmonicReward(MetricReward[HarmonicScores]):
             raise JudgeError(f"the judge could not score a first text: {score.failure}")
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
-        images = image_column_of(columns, expected, self.image_column)
+        images = get_image_column(columns, expected, self.image_column)
         if self.task not in ANSWER_TASKS:
             return (images,)
-        return images, column_of(columns, self.question_column, expected, "question_column")
+        return images, get_column(columns, self.question_column, expected, "question_column")
 
     def _score(self, texts: list[Any], *columns: Any) -> list[HarmonicScores]:
         images, *questions = columns

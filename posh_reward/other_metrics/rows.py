@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posh_reward.errors import InputError, on_one_line
-from posh_reward.metrics.records import fields_of_record, reason_of
+from posh_reward.metrics.records import find_failure_reason, list_record_fields
 from posh_reward.models.model import DOUBTFUL_MASS
 from posh_reward.other_metrics.harmonic_eval import ANSWER_TASKS, IMAGE_CRITERIA, check_task
 from posh_reward.other_metrics.prove.pair_maker import join_texts
@@ -98,7 +98,7 @@ class RubricRows(RowScorer):
 
     def __init__(self, judge: RubricJudge, *, questions: bool = False) -> None:
         metrics = judge.rubric.metrics
-        reserved = TEXT_COLUMNS | fields_of_record(self.record).keys()
+        reserved = TEXT_COLUMNS | list_record_fields(self.record).keys()
         for metric in metrics:
             if metric.name in reserved:
                 raise InputError(
@@ -190,7 +190,7 @@ def format_number(value: float | None) -> str:
 
 
 def add_failure(failures: dict[str, ReasonCount], row: Row) -> None:
-    if reason := reason_of(row):
+    if reason := find_failure_reason(row):
         failures.setdefault(on_one_line(reason), ReasonCount()).add(row["id"])
 
 

@@ -24,8 +24,14 @@ from pydantic import (
 )
 
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.metrics.metric import as_lists, mean, read_reference, signature, usable
-from posh_reward.metrics.wording import sections
+from posh_reward.metrics.metric import (
+    as_lists,
+    build_signature,
+    mean,
+    read_reference,
+    read_usable_text,
+)
+from posh_reward.metrics.wording import load_sections
 from posh_reward.models.asker import READING_VERSION, CachingModel
 from posh_reward.models.model import Model, Prompt, make_savable, resolve_model
 from posh_reward.settings import SETTINGS_SUFFIXES, read_settings, shorten, suggest_name
@@ -341,7 +347,7 @@ def _format_item(rubric: Rubric, answer: str, truth: str, question: str | None) 
 
 
 def _read_section(name: str) -> str:
-    return sections("other_metrics/rubric", "paper")[name]
+    return load_sections("other_metrics/rubric", "paper")[name]
 
 
 MAX_REPLY_TOKENS = 1024  # tokens; five metrics take about 200
@@ -385,7 +391,7 @@ class RubricJudge:
         fields = {"model": self.model.name, "rubric": which}
         if WORDING_EDITION > 1:
             fields["wording"] = str(WORDING_EDITION)
-        return signature(self.name, fields | {"replies": str(READING_VERSION)})
+        return build_signature(self.name, fields | {"replies": str(READING_VERSION)})
 
     @property
     def usage(self) -> Usage:
@@ -435,7 +441,7 @@ class RubricJudge:
         if questions is not None:
             lists["questions"] = questions
         given, truths, *asked = as_lists(**lists)
-        answers = [usable(text, "the text") for text in given]
+        answers = [read_usable_text(text, "the text") for text in given]
         own_questions = asked[0] if asked else [None] * len(answers)
         prompts = list(map(self._build_prompt, answers, truths, own_questions))
         results = iter(self._judge_prompts([each for each in prompts if isinstance(each, Prompt)]))
@@ -450,8 +456,8 @@ class RubricJudge:
     def _build_prompt(
         self, answer: str | Failure, truth: object, question: object
     ) -> Prompt | Failure:
-        question = None if question is None else usable(question, "the question")
-        reference = usable(read_reference(truth), "the reference")
+        question = None if question is None else read_usable_text(question, "the question")
+        reference = read_usable_text(read_reference(truth), "the reference")
         for each in (answer, reference, question):
             if isinstance(each, Failure):
                 return each

@@ -11,10 +11,10 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from posh_reward.errors import escape_controls
-from posh_reward.metrics.metric import field_of
-from posh_reward.metrics.records import fields_of_record, main_type
+from posh_reward.metrics.metric import read_signature_field
+from posh_reward.metrics.records import find_main_type, list_record_fields
 from posh_reward.pages.html import number, render
-from posh_reward.posh.wording import PRESETS, question
+from posh_reward.posh.wording import PRESETS, build_question
 from posh_reward.tables.tables import SCORES_EXPLANATION
 from posh_reward.types import Description, Direction, Element, Kind, Question, SceneGraph, Scores
 
@@ -121,7 +121,7 @@ def _covers(element: Element, start: int, end: int) -> bool:
 
 
 def read_preset(signature: str) -> str:
-    preset = field_of(signature, "preset")
+    preset = read_signature_field(signature, "preset")
     if preset not in PRESETS:
         return PRESETS[0]
     return preset
@@ -129,7 +129,7 @@ def read_preset(signature: str) -> str:
 
 def read_support(signature: str) -> float:
     try:
-        return float(field_of(signature, "supported") or MIN_SUPPORTING_GRADE)
+        return float(read_signature_field(signature, "supported") or MIN_SUPPORTING_GRADE)
     except ValueError:
         return MIN_SUPPORTING_GRADE
 
@@ -155,7 +155,7 @@ def _make_wording(kind: Kind, direction: Direction, preset: str) -> str:
     request = Question(
         direction, kind, "{identifier}", nothing, nothing, 0, text="{text}", other="{other}"
     )
-    whole = question(request, preset)
+    whole = build_question(request, preset)
     return whole.removeprefix("Q: ").partition("? Consider")[0] + "?"
 
 
@@ -184,8 +184,8 @@ def list_figures(scores: Scores) -> dict[str, str]:
     """All numbers among the fields of a pair's scores, by name, as texts to show."""
     digits = {float: 3, int: 0}
     figures = {}
-    for name, hint in fields_of_record("posh").items():
-        kind = main_type(hint)
+    for name, hint in list_record_fields("posh").items():
+        kind = find_main_type(hint)
         if kind in digits:
             figures[name.replace("_", " ")] = number(getattr(scores, name), digits[kind])
     return figures
@@ -262,7 +262,7 @@ def fragment(scores: Scores) -> str:
 
 
 def has_witness(signatures: Iterable[str]) -> bool:
-    return any(field_of(each, "witness") is not None for each in signatures)
+    return any(read_signature_field(each, "witness") is not None for each in signatures)
 
 
 ANSI_CODES = {
@@ -337,7 +337,7 @@ def _format_key(scores: Scores) -> list[Paragraph]:
     pieces: list[Piece] = [("Marks: ", DIM)]
     for level, digit in marks.items():
         pieces += [(digit, ANSI_CODES[level]), (f" {level}, ", DIM)]
-    if field_of(scores.signature, "witness") is not None:
+    if read_signature_field(scores.signature, "witness") is not None:
         pieces += [("*", ANSI_CODES["seen"]), (" clear in the image, not in the reference, ", DIM)]
     return [(0, [*pieces, ("unmarked: clear, or not an element", DIM)])]
 

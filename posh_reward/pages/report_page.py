@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.records import row_of
+from posh_reward.metrics.records import write_row
 from posh_reward.pages import element_marks
 from posh_reward.pages.html import Thumbnails, render, script_json
-from posh_reward.posh.means import counted
+from posh_reward.posh.means import read_counted_score
 from posh_reward.provenance import ORIGIN_COLUMN
 from posh_reward.tables import standings
 from posh_reward.tables.dataset_images import OTHER_IMAGES_SUFFIX
@@ -79,12 +79,12 @@ class ReportContents:
         if scores.f1 is None:  # failed, perhaps on one side only
             line.scores[model] = [None] * len(AXIS_MEANINGS)
         else:
-            line.scores[model] = [counted(scores, axis) for axis in AXIS_MEANINGS]
+            line.scores[model] = [read_counted_score(scores, axis) for axis in AXIS_MEANINGS]
         line.members[model] = [*axes, count, start, number, list(figures.values())]
         pair = [*_pack_pair(scores, self.wordings), self._place_image(row, model)]
         self.pairs.append(script_json(pair, f"pair-{number}"))
         known = {"model": model, "id": name, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)}
-        self.score_totals.add({**row_of("posh", scores), **known})
+        self.score_totals.add({**write_row("posh", scores), **known})
         self.signatures[scores.signature] = None
         self.has_marks = self.has_marks or bool(scores.elements)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from posh_reward.errors import JudgeError, PoshError
 from posh_reward.models.model import check_reply
 from posh_reward.posh.examine import Examination, Steps
 from posh_reward.posh.judge import Judge, Witness
-from posh_reward.posh.search import Answers, Ask, checked_grade
+from posh_reward.posh.search import Answers, Request, check_grade
 from posh_reward.types import (
     Failure,
     Phrase,
@@ -47,7 +47,7 @@ def fewer_collections() -> Iterator[None]:
 A = TypeVar("A", Reply, Verdict)
 
 
-def run_together(
+def run_batched(
     examinations: Sequence[Steps],
     judge: Judge,
     rewriter: Callable[[Sequence[Phrase]], list[Reply]],
@@ -55,12 +55,15 @@ def run_together(
 ) -> list[Examination]:
     """Run examinations side by side, with one call per turn; results in order."""
     results: dict[int, Examination] = {}
-    waiting: dict[int, Ask] = {}
+    waiting: dict[int, Request] = {}
 
     def advance(index: int, answers: Answers | None) -> None:
         steps = examinations[index]
         try:
-            waiting[index] = next(steps) if answers is None else steps.send(answers)
+            if answers is None:
+                waiting[index] = next(steps)
+            else:
+                waiting[index] = steps.send(answers)
         except StopIteration as end:
             results[index] = end.value
 
@@ -69,31 +72,31 @@ def run_together(
     while waiting:
         # Answer only the earliest turn. An examination that is ahead waits, so that each pass is
         # one call for the whole batch instead of one call per pair.
-        turn = min(ask.turn for ask in waiting.values())
-        now = [index for index, ask in waiting.items() if ask.turn == turn]
-        asks = {index: waiting.pop(index).items for index in now}
-        for index, answers in _answer(asks, judge, rewriter, witness).items():
+        turn = min(request.turn for request in waiting.values())
+        now = [index for index, request in waiting.items() if request.turn == turn]
+        items = {index: waiting.pop(index).items for index in now}
+        for index, answers in _answer_turn(items, judge, rewriter, witness).items():
             advance(index, answers)
     return [results[index] for index in range(len(examinations))]
 
 
-def _answer(
-    asks: Mapping[int, list[Phrase] | list[Question]],
+def _answer_turn(
+    items: Mapping[int, list[Phrase] | list[Question]],
     judge: Judge,
     rewriter: Callable[[Sequence[Phrase]], list[Reply]],
     witness: Witness | None,
 ) -> Mapping[int, Answers]:
     """Answer one turn: all rewrites, all questions about texts, or all questions about images."""
-    first = next(iter(asks.values()))[0]
+    first = next(iter(items.values()))[0]
     if isinstance(first, Phrase):
-        return _answer_in_one_call(asks, rewriter, check_reply, Reply)
+        return _answer_in_one_call(items, rewriter, check_reply, Reply)
     answerer = judge if first.image is None else witness
     assert answerer is not None, "only a witness is asked about images"
-    return _answer_in_one_call(asks, answerer.grade, checked_grade, Verdict)
+    return _answer_in_one_call(items, answerer.grade, check_grade, Verdict)
 
 
 def _answer_in_one_call(
-    asks: Mapping[int, Sequence[Any]],
+    items: Mapping[int, Sequence[Any]],
     answer: Callable[[list[Any]], Sequence[object]],
     check: Callable[[object], A],
     record: Callable[[None, Failure], A],
@@ -104,20 +107,22 @@ def _answer_in_one_call(
     one at fault fails.
     """
     try:
-        # One flat list for the whole batch; each examination gets a slice as long as its ask.
-        answers = list(map(check, answer([item for ask in asks.values() for item in ask])))
+        # One flat list for the whole batch; each examination gets a slice as long as its own.
+        flat = list(chain.from_iterable(items.values()))
+        answers = list(map(check, answer(flat)))
     except (PoshError, MemoryError):  # these would recur for each examination
         raise
     except Exception as error:
-        if len(asks) > 1:
-            alone = (
-                _answer_in_one_call({i: ask}, answer, check, record) for i, ask in asks.items()
-            )
-            return {i: each for batch in alone for i, each in batch.items()}
+        results: dict[int, list[A]] = {}
+        if len(items) > 1:
+            for index, own in items.items():
+                results |= _answer_in_one_call({index: own}, answer, check, record)
+            return results
         failure = Failure("error", f"the judge raised {type(error).__name__}: {error}")
-        return {i: [record(None, failure) for _ in ask] for i, ask in asks.items()}
-    total = sum(map(len, asks.values()))
-    if len(answers) != total:
-        raise JudgeError(f"the judge gave {len(answers)} answers to {total} questions")
+        for index, own in items.items():
+            results[index] = [record(None, failure) for _ in own]
+        return results
+    if len(answers) != len(flat):
+        raise JudgeError(f"the judge gave {len(answers)} answers to {len(flat)} questions")
     remaining = iter(answers)
-    return {index: list(islice(remaining, len(ask))) for index, ask in asks.items()}
+    return {index: list(islice(remaining, len(own))) for index, own in items.items()}

@@ -12,7 +12,7 @@ from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.embedded.judge.embedded_judge import binomial_distribution
 from posh_reward.errors import InputError
 from posh_reward.posh.judge import Judge
-from posh_reward.posh.search import Pace, checked_grade, pace_of
+from posh_reward.posh.search import Pace, check_grade, get_pace
 from posh_reward.types import LABELS, LOWEST_GRADE, Phrase, Question, Reply, Usage, Verdict
 from posh_reward.words import FUNCTION_WORDS
 
@@ -39,8 +39,8 @@ class Cascade:
         low: grade, 1 to 5; at 1 nothing is settled as absent.
         high: grade, 1 to 5; above 5 nothing is settled as explicit.
         first: first stage, in place of the embedded judge and its two thresholds.
-        doubt: maximum doubt (``doubt_of``) with which ``first`` settles a question; at 2 it
-            settles all.
+        doubt: maximum uncertainty (``measure_uncertainty``) with which ``first`` settles a
+            question; at 2 it settles all.
 
     Raises:
         InputError: ``low`` is not below ``high``, ``doubt`` is below 0, or ``judge`` or ``first``
@@ -79,32 +79,35 @@ class Cascade:
 
     @property
     def usage(self) -> Usage:
-        return self.judge.usage if self.first is None else self.first.usage + self.judge.usage
+        if self.first is None:
+            return self.judge.usage
+        return self.first.usage + self.judge.usage
 
     @property
     def pace(self) -> Pace:
-        return pace_of(self.judge)
+        return get_pace(self.judge)
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
-        settled = (
-            [self._settle(question) for question in questions]
-            if self.first is None
-            else [self._if_certain(verdict) for verdict in self.first.grade(questions)]
-        )
-        rest = [q for q, verdict in zip(questions, settled, strict=True) if verdict is None]
-        self.first_answers += len(questions) - len(rest)
-        answers = iter(self.judge.grade(rest) if rest else ())
+        if self.first is None:
+            settled = list(map(self._settle_question, questions))
+        else:
+            settled = list(map(self._keep_if_certain, self.first.grade(questions)))
+        left = [q for q, verdict in zip(questions, settled, strict=True) if verdict is None]
+        self.first_answers += len(questions) - len(left)
+        answers = iter(self.judge.grade(left) if left else ())
         return [verdict or next(answers) for verdict in settled]
 
-    def _if_certain(self, verdict: Verdict) -> Verdict | None:
-        checked = checked_grade(verdict)
-        return checked if checked.probabilities and doubt_of(checked) <= self._doubt else None
+    def _keep_if_certain(self, verdict: Verdict) -> Verdict | None:
+        checked = check_grade(verdict)
+        if checked.probabilities and measure_uncertainty(checked) <= self._doubt:
+            return checked
+        return None
 
-    def _settle(self, question: Question) -> Verdict | None:
-        wording = wording_of(question)
+    def _settle_question(self, question: Question) -> Verdict | None:
+        wording = compare_wording(question)
         if wording == "other" or (wording == "none" and question.kind != "entity"):
             return None
-        grade = checked_grade(self._embedded.grade([question])[0]).grade
+        grade = check_grade(self._embedded.grade([question])[0]).grade
         if grade is None:
             return None
         if wording == "same":
@@ -127,27 +130,28 @@ class Cascade:
         self.judge.close()
 
 
-def doubt_of(verdict: Verdict) -> float:
+def measure_uncertainty(verdict: Verdict) -> float:
     """Standard deviation of the label under a verdict's distribution, 0 to 2."""
     grade = verdict.grade
     if grade is None or verdict.probabilities is None:
         raise InputError("a failed judgment has no doubt: it has no distribution")
-    spread = fsum(
-        p * (label - grade) ** 2 for label, p in enumerate(verdict.probabilities, start=1)
-    )
-    return float(max(spread, 0.0) ** 0.5)
+    labels = enumerate(verdict.probabilities, start=1)
+    variance = fsum(probability * (label - grade) ** 2 for label, probability in labels)
+    return float(max(variance, 0.0) ** 0.5)
 
 
-def wording_of(question: Question) -> Wording:
+def compare_wording(question: Question) -> Wording:
     """Compare a question's content words with those of its target."""
     phrase = question.identifier if question.kind == "entity" else question.text or ""
-    words = _words(phrase)
-    if words and words <= _words(question.target.text):
+    words = _find_content_words(phrase)
+    if not words:
+        return "other"
+    if words <= _find_content_words(question.target.text):
         return "same"
     text = question.target.text.lower()
-    return "other" if not words or any(word in text for word in words) else "none"
+    return "other" if any(word in text for word in words) else "none"
 
 
 @lru_cache(maxsize=4096)
-def _words(text: str) -> frozenset[str]:
+def _find_content_words(text: str) -> frozenset[str]:
     return frozenset(split_words(text)) - FUNCTION_WORDS

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from posh_reward.errors import JudgeError
-from posh_reward.metrics.metric import Figures, field_of, mean
+from posh_reward.metrics.metric import Figures, mean, read_signature_field
 from posh_reward.models.model import explain_doubtful_replies
 from posh_reward.posh.means import Weights
 from posh_reward.types import Scores
 
 PROBES = ("A man in a red coat holds a small dog.", "Two ships sail under a dark sky.")
 """Texts of which each supports itself and nothing of the other."""
-LEAST_GAP = 0.15
+MIN_SCORE_GAP = 0.15
 """Least distance of identical texts' scores above those of unrelated ones; scores are 0.2 to 1.
 SmolLM2-135M reaches 0.04."""
 NOT_CHECKED = "the judge is not checked: its grades may mean nothing"
@@ -51,15 +51,15 @@ def check_judge(metric: PoshLike) -> None:
     columns: list[Sequence[object]] = [PROBES * 2, PROBES + PROBES[::-1]]
     if metric.wants_images:
         columns.append([_image_for(metric.witness)] * len(columns[0]))
-    alone = getattr(metric, "with_each_judge", None)
-    for each in alone() if alone is not None else [metric]:
+    with_each_judge = getattr(metric, "with_each_judge", lambda: [metric])
+    for each in with_each_judge():
         scores = each.score(*columns)
-        reason = unfit(scores[:2], scores[2:], recall_only=metric.wants_images)
+        reason = explain_unfit(scores[:2], scores[2:], recall_only=metric.wants_images)
         if reason is not None:
-            raise JudgeError(f"the judge {field_of(each.signature, 'judge')} {reason}")
+            raise JudgeError(f"the judge {read_signature_field(each.signature, 'judge')} {reason}")
 
 
-def unfit(
+def explain_unfit(
     identical: Sequence[Scores], unrelated: Sequence[Scores], *, recall_only: bool = False
 ) -> str | None:
     """Give the reason why a judge with these scores cannot judge; None if it can."""
@@ -70,17 +70,18 @@ def unfit(
     if (reason := explain_doubtful_replies(doubtful)) is not None:
         return reason
     axes = ("recall",) if recall_only else ("precision", "recall")
-    high, low = (
-        mean([getattr(score, axis) for score in scores for axis in axes])
-        for scores in (identical, unrelated)
-    )
-    if high - low >= LEAST_GAP:
+    high, low = _mean_of_axes(identical, axes), _mean_of_axes(unrelated, axes)
+    if high - low >= MIN_SCORE_GAP:
         return None
     return (
         f"does not tell texts apart: identical ones score {high:.2f}, unrelated ones {low:.2f}. "
         "Is it instruction-tuned, and large enough? 135 million parameters are not, 1.5 billion "
         "barely (docs/local_judge.md)"
     )
+
+
+def _mean_of_axes(scores: Sequence[Scores], axes: Sequence[str]) -> float:
+    return mean([getattr(score, axis) for score in scores for axis in axes])
 
 
 def _image_for(witness: object) -> object:

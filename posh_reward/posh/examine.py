@@ -11,18 +11,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from posh_reward.posh.names import (
-    PRESENT,
-    Finding,
-    Roster,
+    MIN_PRESENT_GRADE,
+    EntityMatch,
+    GraphIndex,
     is_containing,
     is_part_of,
+    list_parts,
+    list_wholes,
+    match_viewer,
     normal_form,
-    parts,
     short_identifier,
-    viewer_findings,
-    wholes,
 )
-from posh_reward.posh.search import Asking, Inquiry, Pace, grade, look_for
+from posh_reward.posh.search import (
+    Pace,
+    RequestGenerator,
+    SearchState,
+    request_grades,
+    search_entities,
+)
 from posh_reward.types import (
     LOWEST_GRADE,
     Description,
@@ -37,7 +43,7 @@ from posh_reward.types import (
     Verdict,
 )
 
-SUPPORTED = 3.0
+MIN_SUPPORTED_GRADE = 3.0
 """The image is consulted about elements that the reference grades lower. In POSH's scoring guide 2
 is a weak hint and 3 is partial: below 3 the reference at most hints at an element."""
 
@@ -47,7 +53,7 @@ class Examination:
     """Every element of one description, graded against the other."""
 
     elements: tuple[Element, ...]  # in the order in which the release averages them
-    findings: dict[int, Finding]  # by entity index; those whose judgment failed are missing
+    matches: dict[int, EntityMatch]  # by entity index; those whose judgment failed are missing
     replies: int  # of the judge
     unparsed: int  # of these, replies that contained no label and were read as the lowest one
     doubtful: int  # of these, replies that were more likely no label than one
@@ -55,10 +61,13 @@ class Examination:
     @property
     def failure(self) -> Failure | None:
         """Reason of the first failed judgment; None if the direction has a score."""
-        return next((e.failure for e in self.elements if e.grade is None), None)
+        for element in self.elements:
+            if element.grade is None:
+                return element.failure
+        return None
 
 
-Steps = Asking[Examination]
+Steps = RequestGenerator[Examination]
 
 
 def examine(
@@ -68,7 +77,7 @@ def examine(
     *,
     pace: Pace = "lazy",
     image: PromptImage | None = None,
-    supported: float = SUPPORTED,
+    supported: float = MIN_SUPPORTED_GRADE,
 ) -> Steps:
     """Look for every element of ``source`` in ``target`` (paper, section 3, step 2).
 
@@ -84,31 +93,34 @@ def examine(
         Rewrites or questions for one call; is sent their answers.
 
     Returns:
-        The graded elements, and the finding for each entity.
+        The graded elements, and the match for each entity.
     """
-    roster = Roster(source.graph)
-    viewer = viewer_findings(source.graph)
+    graph_index = GraphIndex(source.graph)
+    viewer = match_viewer(source.graph)
     # In the release the viewer is unnamed before the second pass: "boy runs toward us".
-    inquiry = Inquiry(source, target, direction, roster, {})
+    state = SearchState(source, target, direction, graph_index, {})
     # Wholes before parts: a part is asked about as "basket of the woman", with the name by which
     # its whole was found.
-    yield from look_for(inquiry, wholes(roster), 1, pace)
-    inquiry.findings.update(viewer)
-    yield from look_for(inquiry, parts(roster), 2, pace)
+    yield from search_entities(state, list_wholes(graph_index), 1, pace)
+    state.matches.update(viewer)
+    yield from search_entities(state, list_parts(graph_index), 2, pace)
     # Attributes and relations last: those of an absent entity need no question.
-    elements = list(_open_elements(inquiry))
+    elements = list(_open_elements(state))
     pending = [element for element in elements if element.is_open]
     # The release also asks about the viewer's elements, and ignores the answers. They come last.
-    unscored = [e for e in _viewer_elements(inquiry) if e.is_open] if pace == "eager" else []
-    verdicts = yield from grade((3, 0), [element.question for element in pending + unscored])
+    unscored: list[OpenElement] = []
+    if pace == "eager":
+        unscored = [element for element in _viewer_elements(state) if element.is_open]
+    questions = [element.question for element in pending + unscored]
+    verdicts = yield from request_grades((3, 0), questions)
     for element, verdict in zip(pending, verdicts[: len(pending)], strict=True):
         element.grade, element.failure = verdict.grade, verdict.failure
-        inquiry.note(verdict)
+        state.count_reply(verdict)
     if image is not None:
-        yield from _ask_image(image, supported, inquiry, elements)
-    graded = tuple([element.close() for element in elements])
-    counts = (inquiry.replies, inquiry.unparsed, inquiry.doubtful)
-    return Examination(graded, inquiry.findings, *counts)
+        yield from _ask_image(image, supported, state, elements)
+    graded = tuple([element.to_element() for element in elements])
+    counts = (state.replies, state.unparsed, state.doubtful)
+    return Examination(graded, state.matches, *counts)
 
 
 @dataclass(slots=True)
@@ -128,7 +140,7 @@ class OpenElement:
         """True before the question is answered."""
         return self.grade is None and self.failure is None
 
-    def below(self, grade: float) -> bool:
+    def is_below(self, grade: float) -> bool:
         """Return True if the element has a lower grade."""
         return self.grade is not None and self.grade < grade
 
@@ -145,7 +157,7 @@ class OpenElement:
         elif verdict.failure is not None and verdict.failure.kind != "reply":
             self.grade, self.failure = None, verdict.failure
 
-    def close(self) -> Element:
+    def to_element(self) -> Element:
         question = self.question
         return Element(
             question.direction,
@@ -161,12 +173,12 @@ class OpenElement:
         )
 
 
-def _open_elements(inquiry: Inquiry) -> Iterator[OpenElement]:
+def _open_elements(state: SearchState) -> Iterator[OpenElement]:
     """All scored elements: entity by entity, each with its attributes and relations.
 
     A relation comes once, with its first end that is scored. The viewer's elements are left out.
     """
-    graph = inquiry.source.graph
+    graph = state.source.graph
     touching: list[list[int]] = [[] for _ in graph.entities]
     for index, relation in enumerate(graph.relations):
         for end in {relation.subject, relation.object}:
@@ -176,45 +188,46 @@ def _open_elements(inquiry: Inquiry) -> Iterator[OpenElement]:
     for index, entity in enumerate(graph.entities):
         if entity.flagged:
             continue
-        finding = inquiry.findings.get(index)
-        question = _question(inquiry, "entity", (index, _identifier(inquiry, index)))
-        grade = finding.grade if finding else None
-        yield OpenElement(question, entity.spans, grade, inquiry.failures.get(index))
-        yield from _attributes(inquiry, index)
+        question = _make_question(state, "entity", (index, _find_identifier(state, index)))
+        element = OpenElement(question, entity.spans, failure=state.failures.get(index))
+        if index in state.matches:
+            element.grade = state.matches[index].grade
+        yield element
+        yield from _open_attributes(state, index)
         for relation_index in touching[index]:
             if relation_index not in seen:
                 seen.add(relation_index)
-                yield _relation(inquiry, relation_index)
+                yield _open_relation(state, relation_index)
 
 
-def _attributes(inquiry: Inquiry, index: int) -> Iterator[OpenElement]:
+def _open_attributes(state: SearchState, index: int) -> Iterator[OpenElement]:
     """Attributes of one entity, in alphabetical order; texts that differ only in case are one."""
     spans_by_text: dict[str, tuple[Span, ...]] = {}
-    entity = inquiry.source.graph.entities[index]
+    entity = state.source.graph.entities[index]
     for attribute in sorted(entity.attributes, key=lambda a: a.text.strip()):
         text = normal_form(attribute.text)
         spans_by_text[text] = spans_by_text.get(text, ()) + attribute.spans
-    owner = index, _identifier(inquiry, index)
+    owner = index, _find_identifier(state, index)
     for text, spans in spans_by_text.items():
-        yield _dependent(inquiry, _question(inquiry, "attribute", owner, text), spans)
+        yield _open_dependent(state, _make_question(state, "attribute", owner, text), spans)
 
 
-def _relation(inquiry: Inquiry, index: int) -> OpenElement:
+def _open_relation(state: SearchState, index: int) -> OpenElement:
     """A relation between entities as they were found; the release shortens some parts' names."""
-    relation = inquiry.source.graph.relations[index]
-    first = _identifier(inquiry, relation.subject)
-    second = _identifier(inquiry, relation.object)
+    relation = state.source.graph.relations[index]
+    first = _find_identifier(state, relation.subject)
+    second = _find_identifier(state, relation.object)
     if is_part_of(relation):
         first = short_identifier(first)
     elif is_containing(relation):
         second = short_identifier(second)
     subject, other = (relation.subject, first), (relation.object, second)
-    question = _question(inquiry, "relation", subject, relation.text, other)
-    return _dependent(inquiry, question, relation.spans)
+    question = _make_question(state, "relation", subject, relation.text, other)
+    return _open_dependent(state, question, relation.spans)
 
 
-def _question(
-    inquiry: Inquiry,
+def _make_question(
+    state: SearchState,
     kind: Kind,
     subject: tuple[int, str],
     text: str | None = None,
@@ -224,70 +237,73 @@ def _question(
     entity, name = subject
     other_entity, other_name = other or (None, None)
     return Question(
-        inquiry.direction, kind, name, inquiry.source, inquiry.target, entity, text, other_name,
+        state.direction, kind, name, state.source, state.target, entity, text, other_name,
         other_entity,
     )  # fmt: skip
 
 
-def _dependent(inquiry: Inquiry, question: Question, spans: tuple[Span, ...]) -> OpenElement:
+def _open_dependent(state: SearchState, question: Question, spans: tuple[Span, ...]) -> OpenElement:
     """An attribute or a relation, open only if all its entities are present.
 
     What belongs to an absent entity cannot be there: it has the lowest grade, without a question.
     """
     ends = [end for end in (question.entity, question.other_entity) if end is not None]
-    failure = next((inquiry.failures[end] for end in ends if end in inquiry.failures), None)
+    failure = next((state.failures[end] for end in ends if end in state.failures), None)
     if failure is not None:
         return OpenElement(question, spans, failure=failure, direct=False)
-    if not all(inquiry.findings[end].present for end in ends):
+    if not all(state.matches[end].present for end in ends):
         return OpenElement(question, spans, LOWEST_GRADE, direct=False)
     return OpenElement(question, spans)
 
 
-def _viewer_elements(inquiry: Inquiry) -> list[OpenElement]:
+def _viewer_elements(state: SearchState) -> list[OpenElement]:
     """Attributes of the viewer and the viewer's sides, and relations between these."""
-    graph = inquiry.source.graph
-    flags = [entity.flagged for entity in graph.entities]
-    return [
-        *(e for index, flag in enumerate(flags) if flag for e in _attributes(inquiry, index)),
-        *(
-            _relation(inquiry, index)
-            for index, relation in enumerate(graph.relations)
-            if flags[relation.subject] and flags[relation.object]
-        ),
-    ]
+    graph = state.source.graph
+    elements: list[OpenElement] = []
+    for index, entity in enumerate(graph.entities):
+        if entity.flagged:
+            elements += _open_attributes(state, index)
+    for index, relation in enumerate(graph.relations):
+        if graph.entities[relation.subject].flagged and graph.entities[relation.object].flagged:
+            elements.append(_open_relation(state, index))
+    return elements
 
 
-def _identifier(inquiry: Inquiry, entity: int) -> str:
-    finding = inquiry.findings.get(entity)
-    return finding.identifier if finding else inquiry.roster.names[entity]
+def _find_identifier(state: SearchState, entity: int) -> str:
+    if entity in state.matches:
+        return state.matches[entity].identifier
+    return state.graph_index.names[entity]
 
 
 def _ask_image(
-    image: PromptImage, supported: float, inquiry: Inquiry, elements: Sequence[OpenElement]
-) -> Asking[None]:
+    image: PromptImage, supported: float, state: SearchState, elements: Sequence[OpenElement]
+) -> RequestGenerator[None]:
     """Ask the image about elements below ``supported``; raises their grades in place.
 
     Entities first, then attributes and relations of entities that either witness shows.
     """
-    entities = [element for element in elements if element.question.kind == "entity"]
-    yield from _ask_image_pass(image, inquiry, [e for e in entities if e.below(supported)], 4)
+    unsupported = [element for element in elements if element.is_below(supported)]
+    entities = [element for element in unsupported if element.question.kind == "entity"]
+    yield from _ask_image_pass(image, state, entities, 4)
     # By their grades after the image was asked: what it shows is present.
-    absent = {e.question.entity for e in entities if e.grade is None or e.below(PRESENT)}
-    dependents = [
-        element
-        for element in elements
-        if element.question.kind != "entity"
-        and element.below(supported)
-        and absent.isdisjoint((element.question.entity, element.question.other_entity))
-    ]
-    yield from _ask_image_pass(image, inquiry, dependents, 5)
+    absent: set[int] = set()
+    for element in elements:
+        is_absent = element.grade is None or element.is_below(MIN_PRESENT_GRADE)
+        if element.question.kind == "entity" and is_absent:
+            absent.add(element.question.entity)
+    dependents: list[OpenElement] = []
+    for element in unsupported:
+        ends = (element.question.entity, element.question.other_entity)
+        if element.question.kind != "entity" and absent.isdisjoint(ends):
+            dependents.append(element)
+    yield from _ask_image_pass(image, state, dependents, 5)
 
 
 def _ask_image_pass(
-    image: PromptImage, inquiry: Inquiry, elements: Sequence[OpenElement], number: int
-) -> Asking[None]:
+    image: PromptImage, state: SearchState, elements: Sequence[OpenElement], number: int
+) -> RequestGenerator[None]:
     questions = [element.question._replace(image=image) for element in elements]
-    verdicts = yield from grade((number, 0), questions)
+    verdicts = yield from request_grades((number, 0), questions)
     for element, verdict in zip(elements, verdicts, strict=True):
         element.take_image(verdict)
-        inquiry.note(verdict)
+        state.count_reply(verdict)

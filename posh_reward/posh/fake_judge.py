@@ -21,11 +21,13 @@ Grader = Callable[[Question], "float | Failure"]
 def shared_words(question: Question) -> float:
     """1 plus 4 times the share of the question's words that are in the target."""
     text = " ".join(filter(None, (question.text or question.identifier, question.other)))
-    words = _words(text) - {"the", "a", "an", "of", "with", "relation"}
-    return 1 + 4 * len(words & _words(question.target.text)) / len(words) if words else 1.0
+    words = _split_words(text) - {"the", "a", "an", "of", "with", "relation"}
+    if not words:
+        return 1.0
+    return 1 + 4 * len(words & _split_words(question.target.text)) / len(words)
 
 
-def _words(text: str) -> set[str]:
+def _split_words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
@@ -53,15 +55,18 @@ class FakeJudge(Recorder):
 def quoted_words(prompt: Prompt) -> float:
     """For a ``FakeModel``: 1 plus 4 times the share of quoted words that are in the target."""
     question = prompt.suffix.partition("\n\n")[0]
-    words = _words(" ".join(re.findall(r'"(.*?)"', question)))
+    words = _split_words(" ".join(re.findall(r'"(.*?)"', question)))
     target = prompt.prefix.partition("DESCRIPTION")[2].partition("DESCRIPTION 2:")[0]
-    return 1 + 4 * len(words & _words(target)) / len(words) if words else 1.0
+    if not words:
+        return 1.0
+    return 1 + 4 * len(words & _split_words(target)) / len(words)
 
 
 def raw_phrase(prompt: Prompt) -> str:
     """For a ``FakeModel``: "the", and the phrase that a prompt asks to rewrite."""
     match = re.search(r'Phrase: "(.*)"\Z|\ARewrite "(.*)" into a gram', prompt.text, re.DOTALL)
-    return f"the {(match[1] or match[2] or '') if match else ''}".replace('"', "")
+    phrase = (match[1] or match[2] or "") if match else ""
+    return f"the {phrase}".replace('"', "")
 
 
 def fake_model(grader: PromptGrader = quoted_words, name: str = "fake-model-1") -> FakeModel:

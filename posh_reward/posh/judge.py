@@ -8,7 +8,7 @@ from typing import Protocol
 from posh_reward.models.asker import CachingModel
 from posh_reward.models.model import Model, Sleepable
 from posh_reward.posh.search import Pace
-from posh_reward.posh.wording import check_preset, prompt, rewrite_prompt
+from posh_reward.posh.wording import build_prompt, build_rewrite_prompt, check_preset
 from posh_reward.store import Store
 from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
 
@@ -46,22 +46,23 @@ class Judge(Witness, Protocol):
         """A fluent form of each phrase, in order."""
 
 
-def base_judge(judge: Judge) -> Judge:
-    """The judge behind those that pass questions on to their ``judge``, such as a cascade."""
-    return stages(judge)[-1]
+def find_base_judge(judge: Judge) -> Judge:
+    """Find the judge behind those that pass questions on to their ``judge``, such as a cascade."""
+    return list_stages(judge)[-1]
 
 
-def stages(judge: Judge) -> list[Judge]:
-    """All judges that answer: the first stages of cascades, and the base judge at the end."""
+def list_stages(judge: Judge) -> list[Judge]:
+    """List all judges that answer: the first stages of cascades, and the base judge at the end."""
     first_stages: list[Judge] = []
     while hasattr(judge, "judge"):
         first = getattr(judge, "first", None)
-        first_stages += [] if first is None else [first]
+        if first is not None:
+            first_stages.append(first)
         judge = judge.judge
     return [*first_stages, judge]
 
 
-REWRITE_TOKENS = 20  # longest rewrite, in tokens (paper, A.1.4)
+MAX_REWRITE_TOKENS = 20  # (paper, A.1.4)
 
 
 class PromptJudge:
@@ -97,11 +98,11 @@ class PromptJudge:
 
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         self.model.usage.images += sum(each.image is not None for each in questions)
-        return self._asker.choose([prompt(each, self.preset) for each in questions], LABELS)
+        return self._asker.choose([build_prompt(each, self.preset) for each in questions], LABELS)
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
-        prompts = [rewrite_prompt(each, self.preset) for each in phrases]
-        return self._asker.write(prompts, REWRITE_TOKENS)
+        prompts = [build_rewrite_prompt(each, self.preset) for each in phrases]
+        return self._asker.write(prompts, MAX_REWRITE_TOKENS)
 
     def sleep(self) -> None:
         self.model.sleep()

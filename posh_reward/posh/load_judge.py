@@ -43,7 +43,7 @@ def load_judge(
             another preset, the only one that the judge was trained on.
         ConfigError: the settings have a value that cannot be used.
     """
-    options = _settings(which, (*JUDGES, *MODELS), "judge")
+    options = _read_settings(which, (*JUDGES, *MODELS), "judge")
     _check_preset(options, preset, which)
     if options["name"] == "cascade":
         stages = [stage for stage in STAGES if options.get(stage)]
@@ -65,7 +65,7 @@ def _check_preset(options: dict[str, Any], preset: str, which: object) -> None:
         )
 
 
-def _settings(which: object, names: Sequence[str], role: str) -> dict[str, Any]:
+def _read_settings(which: object, names: Sequence[str], role: str) -> dict[str, Any]:
     """Return ``model_settings``; find the stages of a cascade's file in its own folder.
 
     So the folder of a distilled judge can be moved as a whole.
@@ -76,7 +76,8 @@ def _settings(which: object, names: Sequence[str], role: str) -> dict[str, Any]:
             name = options.get(stage)
             if isinstance(name, str) and name.lower().endswith(SETTINGS_SUFFIXES):
                 file = Path(which).parent / name
-                options[stage] = str(file) if file.is_file() else name
+                if file.is_file():
+                    options[stage] = str(file)
     return options
 
 
@@ -112,24 +113,29 @@ def engine_settings(which: object, role: str) -> list[tuple[str, dict[str, Any]]
     """
     if which in (None, "judge") or is_drawn(which):
         return []
-    options = _settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
+    options = _read_settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
     if options["name"] == "cascade":
         roles = {"judge": role, "first": f"first {role}"}
-        return [
-            each for stage in STAGES for each in engine_settings(options.get(stage), roles[stage])
-        ]
-    return [(role, options)] if options["name"] in MODELS else []
+        found: list[tuple[str, dict[str, Any]]] = []
+        for stage in STAGES:
+            found += engine_settings(options.get(stage), roles[stage])
+        return found
+    if options["name"] not in MODELS:
+        return []
+    return [(role, options)]
 
 
-def witness_of(
+def resolve_witness(
     which: str | Mapping[str, Any] | Witness, judge: Judge, preset: str, store: Store | None
 ) -> Witness:
     """Return a witness that was passed in, or load one by name; "judge" stands for ``judge``."""
     witness: Witness
     if which == "judge":
         witness = judge
+    elif isinstance(which, str | Mapping):
+        witness = load_witness(which, preset, store)
     else:
-        witness = load_witness(which, preset, store) if isinstance(which, str | Mapping) else which
+        witness = which
     if not hasattr(witness, "grade"):
         raise InputError(f"witness is {witness!r}: pass a name, a settings file or a Witness")
     if not takes_images(witness):

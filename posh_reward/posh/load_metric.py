@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def _setting(help: str, metavar: str = "NAME") -> Any:
+def _make_setting(help: str, metavar: str = "NAME") -> Any:
     return field(default=None, metadata={"help": help, "metavar": metavar})
 
 
@@ -40,31 +40,31 @@ class MetricSettings:
     None leaves an argument to the settings file, or else to the default of ``PoSh``.
     """
 
-    judge: str | None = _setting(
+    judge: str | None = _make_setting(
         "judge: embedded (default, needs no download), vllm (Qwen3-14B), transformers "
         "(Qwen3-1.7B), a server's address (http://localhost:8080), or a settings file"
     )
-    parser: str | None = _setting(
+    parser: str | None = _make_setting(
         "parser: embedded (default), or an installed spaCy pipeline (the paper's: en_core_web_trf)"
     )
-    coref: str | None = _setting(
+    coref: str | None = _make_setting(
         "coreference resolver: rules (default, needs no download), none, or maverick, which needs "
         "a setup (docs/coref.md)"
     )
-    preset: str | None = _setting(
+    preset: str | None = _make_setting(
         "wording of questions and rules of graphs: released (default), paper, prefix-first"
     )
-    witness: str | None = _setting(
+    witness: str | None = _make_setting(
         "model to ask about the image where the reference does not support the text: judge, if it "
         "sees images; another model's settings file; or the name of drawn images, such as "
         "scenes:plain=1 (default: none)"
     )
-    store: str | None = _setting(
+    store: str | None = _make_setting(
         "file that keeps scene graphs and language models' answers for other runs; created if "
         "missing",
         "FILE",
     )
-    processes: int | None = _setting(
+    processes: int | None = _make_setting(
         "worker processes that read texts, and judge by the embedded judge (default: as many as "
         "this process has cores and memory for, once there is work for them; 1: none)",
         "N",
@@ -103,10 +103,10 @@ def read_metric(
     settings: str | PathLike[str] | Mapping[str, Any] | None = None, **flags: object
 ) -> dict[str, Any]:
     """Merge settings and flags into arguments of ``PoSh``, as ``load_metric`` does."""
-    return _options(settings) | {k: v for k, v in flags.items() if v is not None}
+    return _read_options(settings) | {k: v for k, v in flags.items() if v is not None}
 
 
-def _options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[str, Any]:
+def _read_options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[str, Any]:
     if settings is None or isinstance(settings, Mapping):
         return dict(settings or {})
     path = Path(settings)

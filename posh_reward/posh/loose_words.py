@@ -23,36 +23,42 @@ class LooseWords:
     bare: int  # of the loose ones missing from the reference, words in sentences without elements
 
 
-def loose_words(scores: Scores) -> LooseWords:
+def count_loose_words(scores: Scores) -> LooseWords:
     """Count the content words of a generation that none of its elements covers."""
     from posh_reward.embedded.english.word_forms import lacks_word
 
-    text, covered = scores.generation, covered_characters(scores)
-    words = content_words(text)
-    loose = [word for word in words if not any(covered[word.start() : word.end()])]
-    lacking = [word for word in loose if lacks_word(scores.reference, word[0])]
+    text, covered = scores.generation, mark_covered_characters(scores)
+    words = find_content_words(text)
     sentences = list(SENTENCE.finditer(text))
-    has_element = [any(covered[each.start() : each.end()]) for each in sentences]
     ends = [sentence.end() for sentence in sentences]
-    bare = sum(not has_element[bisect_right(ends, word.start())] for word in lacking)
-    return LooseWords(len(words), len(loose), len(loose) - len(lacking), bare)
+    has_element = [any(covered[each.start() : each.end()]) for each in sentences]
+    loose = supported = bare = 0
+    for word in words:
+        if any(covered[word.start() : word.end()]):
+            continue
+        loose += 1
+        if not lacks_word(scores.reference, word[0]):
+            supported += 1
+        elif not has_element[bisect_right(ends, word.start())]:
+            bare += 1
+    return LooseWords(len(words), loose, supported, bare)
 
 
-def coverage(scores: Scores) -> float | None:
+def measure_coverage(scores: Scores) -> float | None:
     """Share of content words inside spans of elements; None without content words."""
-    words = content_words(scores.generation)
+    words = find_content_words(scores.generation)
     if not words:
         return None
-    covered = covered_characters(scores)
+    covered = mark_covered_characters(scores)
     loose = sum(not any(covered[word.start() : word.end()]) for word in words)
     return 1 - loose / len(words)
 
 
-def content_words(text: str) -> list[re.Match[str]]:
+def find_content_words(text: str) -> list[re.Match[str]]:
     return [word for word in CONTENT_WORD.finditer(text) if word[0].lower() not in LIGHT]
 
 
-def covered_characters(scores: Scores) -> bytearray:
+def mark_covered_characters(scores: Scores) -> bytearray:
     """Mark with 1 each character of the generation that is within a span of an element."""
     # One byte per character: spans overlap and nest, and marking is simpler than merging.
     covered = bytearray(len(scores.generation))

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.metric import mean
-from posh_reward.posh.loose_words import coverage
+from posh_reward.posh.loose_words import measure_coverage
 from posh_reward.settings import check_settings
 from posh_reward.types import (
     DIRECTIONS,
@@ -40,22 +41,22 @@ class Weights:
         if not any(getattr(self, kind) for kind in KINDS):  # every mean would be 1
             raise ConfigError(f"the weights of {', '.join(KINDS)} are all 0: set one above 0")
 
-    def of(self, element: Element) -> float:
+    def find_weight(self, element: Element) -> float:
         weight: float = getattr(self, element.kind)
         return weight
 
 
-EQUAL = Weights()
+EQUAL_WEIGHTS = Weights()
 
 
-def weights_of(settings: Weights | Mapping[str, float]) -> Weights:
+def read_weights(settings: Weights | Mapping[str, float]) -> Weights:
     """Weights from settings such as ``{"relation": 0.5}``."""
     if isinstance(settings, Weights):
         return settings
     return Weights(**check_settings(Weights, settings, "weights"))
 
 
-def mean_score(elements: Sequence[Element], weights: Weights = EQUAL) -> float | None:
+def mean_score(elements: Sequence[Element], weights: Weights = EQUAL_WEIGHTS) -> float | None:
     """Weighted mean grade / 5, 0.2 to 1; None if a judgment failed.
 
     Without elements it is 1, as in the release: no element is wrong.
@@ -65,9 +66,11 @@ def mean_score(elements: Sequence[Element], weights: Weights = EQUAL) -> float |
     for element in elements:
         if element.grade is None:
             return None
-        total += weights.of(element) * element.grade
-        weight += weights.of(element)
-    return total / weight / HIGHEST_GRADE if weight else 1.0
+        total += weights.find_weight(element) * element.grade
+        weight += weights.find_weight(element)
+    if not weight:
+        return 1.0
+    return total / weight / HIGHEST_GRADE
 
 
 def harmonic_mean(precision: float | None, recall: float | None) -> float | None:
@@ -84,24 +87,25 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
     scores that have the figure, and NaN if none has; precision, over texts with elements.
     """
     scored = [score for score in scores if score.f1 is not None]
-    return {
-        **{name: mean([counted(score, name) for score in scores]) for name in columns([])},
-        **{
-            f"{direction}_{kind}": mean([_sub_score(each, direction, kind) for each in scored])
-            for direction in DIRECTIONS
-            for kind in KINDS
-        },
+    found: dict[str, float] = {}
+    for name in columns([]):
+        found[name] = mean([read_counted_score(score, name) for score in scores])
+    for direction, kind in product(DIRECTIONS, KINDS):
+        found[f"{direction}_{kind}"] = mean(
+            [_sub_score(score, direction, kind) for score in scored]
+        )
+    return found | {
         "generation_elements": mean([score.generation_elements for score in scored]),
         "reference_elements": mean([score.reference_elements for score in scored]),
-        "elements_per_100_words": mean([_elements_per_100_words(score) for score in scored]),
-        "length_ratio": mean([length_ratio(score) for score in scored]),
+        "elements_per_100_words": mean(list(map(_elements_per_100_words, scored))),
+        "length_ratio": mean(list(map(length_ratio, scored))),
         "silent_share": mean([float(not score.generation_elements) for score in scored]),
-        "coverage": mean([coverage(score) for score in scored]),
+        "coverage": mean(list(map(measure_coverage, scored))),
         "unparsed": float(sum(score.unparsed for score in scores)),
     }
 
 
-def counted(score: Scores, axis: str) -> float | None:
+def read_counted_score(score: Scores, axis: str) -> float | None:
     """Return a score as it counts in means (``score_in_means``)."""
     return score_in_means(partial(getattr, score), axis)
 
@@ -113,13 +117,19 @@ def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
     grade it raised, and the number that it did not settle.
     """
     scored = [score for score in scores if score.f1 is not None]
-    by_score = [[e for e in score.elements if e.image_grade is not None] for score in scored]
-    elements = [element for some in by_score for element in some]
-    open_grades = [e.image_grade for e in elements if e.image_grade and e.image_grade.grade is None]
+    asked: list[float] = []  # by score
+    raised: list[float] = []  # by element
+    unanswered = 0
+    for score in scored:
+        elements = [element for element in score.elements if element.image_grade is not None]
+        asked.append(len(elements))
+        for element in elements:
+            raised.append(float(element.witness == "image"))
+            unanswered += element.image_grade is not None and element.image_grade.grade is None
     return {
-        "picture_asked": mean([len(some) for some in by_score]),
-        "picture_raised": mean([float(element.witness == "image") for element in elements]),
-        "picture_unanswered": float(len(open_grades)),
+        "picture_asked": mean(asked),
+        "picture_raised": mean(raised),
+        "picture_unanswered": float(unanswered),
     }
 
 
@@ -136,9 +146,13 @@ def length_ratio(scores: Scores) -> float:
 
 def _elements_per_100_words(scores: Scores) -> float | None:
     words = len(scores.generation.split())
-    return 100 * scores.generation_elements / words if words else None
+    if not words:
+        return None
+    return 100 * scores.generation_elements / words
 
 
 def _sub_score(scores: Scores, direction: Direction, kind: Kind) -> float | None:
     elements = [e for e in scores.elements if (e.direction, e.kind) == (direction, kind)]
-    return mean_score(elements) if elements else None
+    if not elements:
+        return None
+    return mean_score(elements)

@@ -1,7 +1,7 @@
 """Scene graph -> names to ask about, in two passes (paper, A.1.3).
 
 An entity is asked about under *candidate names*; one that shares its name with others gets names
-that tell it apart. All functions are pure functions of a graph and earlier passes' findings.
+that tell it apart. All functions are pure functions of a graph and earlier passes' matches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from posh_reward.types import (
     SceneGraph,
 )
 
-PRESENT = 2.0  # an entity counts as present if its best candidate's grade is at least this
+MIN_PRESENT_GRADE = (
+    2.0  # an entity counts as present if its best candidate's grade is at least this
+)
 ASKING_VERSION = 2
 """Version of the questions and of the means of grades, in signatures. Raise it with any change that
 may alter a question or a score under any preset: ``tests/golden/test_readings.py`` notices only
@@ -38,35 +40,35 @@ NO_NAMES = frozenset(
 """Mentions that are never used as another name."""
 
 
-class Namesakes:
+class AmbiguousNames:
     """Entities that share a name (in one frame), with counts of what could tell them apart."""
 
-    def __init__(self, roster: Roster, members: Sequence[int]) -> None:
+    def __init__(self, index: GraphIndex, members: Sequence[int]) -> None:
         self.size = len(members)
         # One count for all members: comparing each with each would be quadratic in a text that
         # repeats one word a thousand times. An entity without rivals, the usual case, needs none.
         self._counts: Counter[tuple[str, object]] = Counter()
         if self.size > 1:
             for member in members:
-                self._counts.update(("attribute", text) for text in roster.attributes[member])
-                self._counts.update(("mention", text) for text in roster.mentions[member])
-                self._counts.update(("active", key) for key in roster.outgoing[member])
-                self._counts.update(("passive", key) for key in roster.incoming[member])
+                self._counts.update(("attribute", text) for text in index.attributes[member])
+                self._counts.update(("mention", text) for text in index.mentions[member])
+                self._counts.update(("active", key) for key in index.outgoing[member])
+                self._counts.update(("passive", key) for key in index.incoming[member])
 
     def only_one(self, kind: str, key: object) -> bool:
         """Return True if exactly one of them has an attribute, a mention, or a relation."""
         return self.size == 1 or self._counts[kind, key] == 1
 
 
-class Roster:
-    """A graph prepared for questions: lower-cased names, parents, relations, namesakes."""
+class GraphIndex:
+    """Index of a graph for questions: lower-cased names, parents, relations, namesakes."""
 
     def __init__(self, graph: SceneGraph) -> None:
         self.graph = graph
         self.names = [normal_form(entity.head) for entity in graph.entities]
-        self.attributes = [_attributes(entity) for entity in graph.entities]
+        self.attributes = [_order_attributes(entity) for entity in graph.entities]
         self.mentions = [_other_mentions(entity) for entity in graph.entities]
-        self.parents = _parents(graph)
+        self.parents = _find_parents(graph)
         # Per entity the (relation text, other entity) pairs that leave it or reach it: a dict as an
         # ordered set, by sentence.
         self.outgoing: dict[int, dict[tuple[str, int], None]] = defaultdict(dict)
@@ -76,17 +78,17 @@ class Roster:
                 self.outgoing[relation.subject][relation.text, relation.object] = None
                 self.incoming[relation.object][relation.text, relation.subject] = None
         self._members: dict[tuple[str, int | None], list[int]] = defaultdict(list)
-        for index, name in enumerate(self.names):
-            if not graph.entities[index].flagged:  # "our left" is not another "left"
-                for parent in [None, *self.parents[index]]:
-                    self._members[name, parent].append(index)
-        self._namesakes: dict[tuple[str, int | None], Namesakes] = {}
+        for entity, name in enumerate(self.names):
+            if not graph.entities[entity].flagged:  # "our left" is not another "left"
+                for parent in [None, *self.parents[entity]]:
+                    self._members[name, parent].append(entity)
+        self._namesakes: dict[tuple[str, int | None], AmbiguousNames] = {}
 
-    def namesakes(self, name: str, parent: int | None = None) -> Namesakes:
+    def find_namesakes(self, name: str, parent: int | None = None) -> AmbiguousNames:
         """Scored entities with a name: all of them, or those that are parts of ``parent``."""
         key = (name, parent)
         if key not in self._namesakes:
-            self._namesakes[key] = Namesakes(self, self._members[key])
+            self._namesakes[key] = AmbiguousNames(self, self._members[key])
         return self._namesakes[key]
 
 
@@ -95,8 +97,8 @@ def normal_form(text: str) -> str:
     return text.strip().lower()
 
 
-def _attributes(entity: Entity) -> dict[str, int]:
-    """Map each attribute's text to its first sentence; by first sentence, then alphabetically.
+def _order_attributes(entity: Entity) -> dict[str, int]:
+    """Map each attribute's text to its first sentence, in that order, then alphabetically.
 
     The release sorts before it lower-cases. So "Two" comes before "long", and if "tall trees" are
     followed by "Tall trees", only "Tall" sets the sentence.
@@ -115,7 +117,7 @@ def _other_mentions(entity: Entity) -> list[str]:
     return [name for name in names if name != own and name not in NO_NAMES]
 
 
-def _parents(graph: SceneGraph) -> list[list[int]]:
+def _find_parents(graph: SceneGraph) -> list[list[int]]:
     """Return for each entity, in order, those that it is part of, or that hold or wear it.
 
     In the release an entity may be its own parent: "A *woman* smiles. *Her* *mother* raises her
@@ -141,8 +143,8 @@ def is_containing(relation: Relation) -> bool:
     return relation.text in CONTAINING
 
 
-class Finding(NamedTuple):
-    """Result of asking about an entity: its best candidate and that candidate's grade."""
+class EntityMatch(NamedTuple):
+    """What an entity was found as: its best candidate name and that candidate's grade."""
 
     identifier: str
     grade: float  # 1-5; 5 for flagged entities, which are not asked about
@@ -150,7 +152,7 @@ class Finding(NamedTuple):
     @property
     def present(self) -> bool:
         """True if the other description mentions the entity."""
-        return self.grade >= PRESENT
+        return self.grade >= MIN_PRESENT_GRADE
 
 
 class CandidateName(NamedTuple):
@@ -162,45 +164,50 @@ class CandidateName(NamedTuple):
     """Instruction that makes the text a fluent phrase; None if it is used unchanged."""
 
 
-Findings = Mapping[int, Finding]  # by entity index; entities of later passes are missing
+EntityMatches = Mapping[int, EntityMatch]  # by entity index; entities of later passes are missing
 
 
-def viewer_findings(graph: SceneGraph) -> dict[int, Finding]:
-    """Findings for the viewer and the viewer's sides, which are present without a question."""
-    return {
-        index: Finding(
-            "the viewer" if entity.us else "our left" if entity.left else "our right", HIGHEST_GRADE
-        )
-        for index, entity in enumerate(graph.entities)
-        if entity.flagged
-    }
+def match_viewer(graph: SceneGraph) -> dict[int, EntityMatch]:
+    """Match the viewer and the viewer's sides, which are present without a question."""
+    matches: dict[int, EntityMatch] = {}
+    for number, entity in enumerate(graph.entities):
+        if entity.us:
+            matches[number] = EntityMatch("the viewer", HIGHEST_GRADE)
+        elif entity.left:
+            matches[number] = EntityMatch("our left", HIGHEST_GRADE)
+        elif entity.right:
+            matches[number] = EntityMatch("our right", HIGHEST_GRADE)
+    return matches
 
 
-def wholes(roster: Roster) -> list[int]:
-    """Entities of the first pass: those that are not part of another."""
-    return [i for i in _scored_entities(roster) if not roster.parents[i]]
+def list_wholes(index: GraphIndex) -> list[int]:
+    """List the entities of the first pass: those that are not part of another."""
+    return [i for i in _list_scored(index) if not index.parents[i]]
 
 
-def parts(roster: Roster) -> list[int]:
-    """Entities of the second pass: those that are part of another."""
-    return [i for i in _scored_entities(roster) if roster.parents[i]]
+def list_parts(index: GraphIndex) -> list[int]:
+    """List the entities of the second pass: those that are part of another."""
+    return [i for i in _list_scored(index) if index.parents[i]]
 
 
-def _scored_entities(roster: Roster) -> list[int]:
-    return [index for index, entity in enumerate(roster.graph.entities) if not entity.flagged]
+def _list_scored(index: GraphIndex) -> list[int]:
+    return [i for i, entity in enumerate(index.graph.entities) if not entity.flagged]
 
 
-def candidates(roster: Roster, entity: int, findings: Findings) -> list[CandidateName]:
+def name_candidates(index: GraphIndex, entity: int, matches: EntityMatches) -> list[CandidateName]:
     """Return all names of an entity, in rank order; never empty.
 
     Names are made in *frames*. A part has one frame for each parent that was found ("robe of
     king"), and a bare one if no parent was found or its name is unique in the text.
     """
-    name = roster.names[entity]
-    parents = [p for p in roster.parents[entity] if p in findings and findings[p].present]
-    frames = [_Frame(f" of {findings[p].identifier}", roster.namesakes(name, p)) for p in parents]
-    if not parents or roster.namesakes(name).size == 1:
-        frames.insert(0, _Frame("", roster.namesakes(name)))
+    name = index.names[entity]
+    found = [p for p in index.parents[entity] if p in matches and matches[p].present]
+    frames: list[_Frame] = []
+    if not found or index.find_namesakes(name).size == 1:
+        frames.append(_Frame("", index.find_namesakes(name)))
+    for parent in found:
+        of_parent = f" of {matches[parent].identifier}"
+        frames.append(_Frame(of_parent, index.find_namesakes(name, parent)))
     texts: set[str] = set()
     names: list[CandidateName] = []
     for frame in frames:
@@ -210,9 +217,9 @@ def candidates(roster: Roster, entity: int, findings: Findings) -> list[Candidat
             texts.add(name + frame.of)
         # A text from an earlier frame is not added again, nor does it stop a later frame from
         # trying relations. Only if no frame yields a name is the first frame's bare name used.
-        _add_new(_by_description(roster, entity, frame), texts, names)
+        _add_new(_by_description(index, entity, frame), texts, names)
         if len(names) == before:
-            _add_new(_by_relations(roster, entity, frame, findings), texts, names)
+            _add_new(_by_relations(index, entity, frame, matches), texts, names)
     if not names:
         return [CandidateName(0, name + frames[0].of, None)]
     return sorted(names, key=lambda each: each.rank)
@@ -227,45 +234,46 @@ def _add_new(new: Iterable[CandidateName], texts: set[str], names: list[Candidat
 
 class _Frame(NamedTuple):
     of: str  # follows the name: " of " and a parent, or nothing
-    namesakes: Namesakes
+    namesakes: AmbiguousNames
 
 
-def _by_description(roster: Roster, entity: int, frame: _Frame) -> Iterator[CandidateName]:
+def _by_description(index: GraphIndex, entity: int, frame: _Frame) -> Iterator[CandidateName]:
     """Ranks 1 and 2: "red robe of king", and "cloak of king" if the robe is also called a cloak."""
-    for text in roster.attributes[entity]:
+    for text in index.attributes[entity]:
         if frame.namesakes.only_one("attribute", text):
-            yield CandidateName(1, f"{text} {roster.names[entity]}{frame.of}", "attribute")
-    for text in roster.mentions[entity]:
+            yield CandidateName(1, f"{text} {index.names[entity]}{frame.of}", "attribute")
+    for text in index.mentions[entity]:
         if frame.namesakes.only_one("mention", text):
             yield CandidateName(2, text + frame.of, None)
 
 
 def _by_relations(
-    roster: Roster, entity: int, frame: _Frame, findings: Findings
+    index: GraphIndex, entity: int, frame: _Frame, matches: EntityMatches
 ) -> Iterator[CandidateName]:
     """Ranks 3 and 4: relations from and to the entity that no namesake has."""
-    name = roster.names[entity]
-    for text, index in roster.outgoing[entity]:
-        if frame.namesakes.only_one("active", (text, index)):
-            other = _identifier(roster, index, findings)
-            if other is not None:
-                yield CandidateName(3, f"{name} {text} {other}", "relation")
-    for text, index in roster.incoming[entity]:
-        if frame.namesakes.only_one("passive", (text, index)):
-            other = _identifier(roster, index, findings)
-            if other is not None:
-                passive = f'{name}{frame.of} with relation "{other} {text} {name}"'
+    name = index.names[entity]
+    for text, other in index.outgoing[entity]:
+        if frame.namesakes.only_one("active", (text, other)):
+            other_name = _name_other(index, other, matches)
+            if other_name is not None:
+                yield CandidateName(3, f"{name} {text} {other_name}", "relation")
+    for text, other in index.incoming[entity]:
+        if frame.namesakes.only_one("passive", (text, other)):
+            other_name = _name_other(index, other, matches)
+            if other_name is not None:
+                passive = f'{name}{frame.of} with relation "{other_name} {text} {name}"'
                 yield CandidateName(4, passive, "relation")
 
 
-def _identifier(roster: Roster, entity: int, findings: Findings) -> str | None:
+def _name_other(index: GraphIndex, entity: int, matches: EntityMatches) -> str | None:
     """Name another entity within a candidate; None if it is absent."""
-    if entity in findings:
-        finding = findings[entity]
-        return finding.identifier if finding.present else None
-    attributes = roster.attributes[entity]
-    name = roster.names[entity]
-    return f"{next(iter(attributes))} {name}" if attributes else name
+    if entity in matches:
+        match = matches[entity]
+        return match.identifier if match.present else None
+    name = index.names[entity]
+    for first_attribute in index.attributes[entity]:
+        return f"{first_attribute} {name}"
+    return name
 
 
 def short_identifier(identifier: str) -> str:

@@ -14,22 +14,22 @@ from posh_reward.graph.coreference import Coreferencer, load_coref
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
 from posh_reward.metrics.metric import (
     as_lists,
+    build_signature,
     check_lengths,
     check_sizes,
-    joined_references,
-    signature,
+    join_references,
 )
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.model import keep_awake
 from posh_reward.models.prompt_images import load_prompt_images
 from posh_reward.posh import means
-from posh_reward.posh.batch import fewer_collections, run_together
-from posh_reward.posh.examine import SUPPORTED, Examination, examine
-from posh_reward.posh.judge import Judge, PromptJudge, Witness, base_judge, stages
-from posh_reward.posh.load_judge import check_prompts_match, load_judge, witness_of
-from posh_reward.posh.names import ASKING_VERSION, PRESENT
+from posh_reward.posh.batch import fewer_collections, run_batched
+from posh_reward.posh.examine import MIN_SUPPORTED_GRADE, Examination, Steps, examine
+from posh_reward.posh.judge import Judge, PromptJudge, Witness, find_base_judge, list_stages
+from posh_reward.posh.load_judge import check_prompts_match, load_judge, resolve_witness
+from posh_reward.posh.names import ASKING_VERSION, MIN_PRESENT_GRADE
 from posh_reward.posh.rewriter import Rewriter
-from posh_reward.posh.search import pace_of
+from posh_reward.posh.search import get_pace
 from posh_reward.posh.wording import PRESET, check_preset
 from posh_reward.process.locks import at_work
 from posh_reward.store import Store, open_store
@@ -70,7 +70,7 @@ class DescriptionPair(NamedTuple):
 Reference = str | Sequence[str] | None
 
 
-def pair_tasks(
+def make_tasks(
     generations: Sequence[object], references: Sequence[object], images: Sequence[object] | None
 ) -> list[PairTask]:
     """Pair the arguments of a call; several references of one pair become one text."""
@@ -78,13 +78,15 @@ def pair_tasks(
     tasks = []
     for generation, reference, image in zip(generations, references, prompt_images, strict=True):
         texts = read_texts(reference)
-        joined = not isinstance(texts, Failure) and len(texts) > 1
-        whole = texts if isinstance(texts, Failure) else joined_references(texts)
-        tasks.append(PairTask(read_text(generation), whole, image, joined))
+        if isinstance(texts, Failure):
+            tasks.append(PairTask(read_text(generation), texts, image))
+        else:
+            whole, joined = join_references(texts), len(texts) > 1
+            tasks.append(PairTask(read_text(generation), whole, image, joined))
     return tasks
 
 
-def description_pair(
+def pair_descriptions(
     generation: Description | Failure, reference: Description | Failure, task: PairTask
 ) -> DescriptionPair | Failure:
     """Return the pair, or the reason why it cannot be examined."""
@@ -139,9 +141,9 @@ class PoSh:
         preset: str = "released",
         *,
         parser_device: str = "auto",
-        weights: means.Weights | Mapping[str, float] = means.EQUAL,
+        weights: means.Weights | Mapping[str, float] = means.EQUAL_WEIGHTS,
         witness: str | Mapping[str, Any] | Witness | None = None,
-        supported: float = SUPPORTED,
+        supported: float = MIN_SUPPORTED_GRADE,
         store: str | PathLike[str] | Store | None = None,
         max_characters: int = MAX_CHARACTERS,
         pairs_at_once: int = 256,
@@ -154,30 +156,32 @@ class PoSh:
             raise InputError(f"supported is {supported}: use a grade above 1, up to 5")
         self.preset = check_preset(preset)
         self.store = open_store(store)
-        self.judge: Judge = (
-            load_judge(judge, preset, self.store) if isinstance(judge, str | Mapping) else judge
-        )
+        if isinstance(judge, str | Mapping):
+            judge = load_judge(judge, preset, self.store)
+        self.judge: Judge = judge
         if not hasattr(self.judge, "grade"):
             raise InputError(f"judge is {judge!r}: pass a name, a settings file or a Judge")
-        base = base_judge(self.judge)
-        self.witness = None if witness is None else witness_of(witness, base, preset, self.store)
+        base = find_base_judge(self.judge)
+        self.witness: Witness | None = None
+        if witness is not None:
+            self.witness = resolve_witness(witness, base, preset, self.store)
         self._supported = supported
-        judges = (*stages(self.judge), self.witness)
+        judges = (*list_stages(self.judge), self.witness)
         prompt_judges = [each for each in judges if isinstance(each, PromptJudge)]
         for each in prompt_judges:
             check_prompts_match(each, preset, self.store)
         self._uses_models = bool(prompt_judges)
-        self.weights = means.weights_of(weights)
+        self.weights = means.read_weights(weights)
         resolver = load_coref(coref) if isinstance(coref, str) else coref
         reading: dict[str, Any] = {
             "parser_device": parser_device, "max_characters": max_characters, "store": self.store,
         }  # fmt: skip
         self._pool: PooledReader | None = None
         if processes != 1:  # one process alone needs nothing of the others
-            from posh_reward.posh.pooled_reader import pooled_reader
+            from posh_reward.posh.pooled_reader import make_pooled_reader
 
             shared = {"preset": preset, "weights": astuple(self.weights)}
-            self._pool = pooled_reader(processes, shared, parser, resolver, **reading)
+            self._pool = make_pooled_reader(processes, shared, parser, resolver, **reading)
         self.reader: Reader = self._pool or Reader(parser, resolver, **reading)
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
@@ -192,32 +196,34 @@ class PoSh:
     @property
     def signature(self) -> str:
         """``posh|preset:released|judge:...|parser:...|coref:...|rules:4.2|present:2|version:...``."""
-        return self._signature(joined=False)
+        return self._build_signature(joined=False)
 
-    def _signature(self, *, joined: bool) -> str:
+    def _build_signature(self, *, joined: bool) -> str:
         edition = PRESET[self.preset].edition
-        fields = {
-            "preset": self.preset,
-            **({"wording": str(edition)} if edition > 1 else {}),
-            "judge": self.judge.name,
-            **({"replies": str(REPLY_VERSION)} if self._uses_models else {}),
+        fields = {"preset": self.preset}
+        if edition > 1:
+            fields["wording"] = str(edition)
+        fields["judge"] = self.judge.name
+        if self._uses_models:
+            fields["replies"] = str(REPLY_VERSION)
+        fields |= {
             "parser": self.reader.parser_name,
             "coref": self.reader.coref.name,
             "rules": f"{GRAPH_VERSION}.{ASKING_VERSION}",
-            "present": f"{PRESENT:g}",
+            "present": f"{MIN_PRESENT_GRADE:g}",
         }
-        if self.weights != means.EQUAL:
+        if self.weights != means.EQUAL_WEIGHTS:
             fields["weights"] = ",".join(f"{weight:g}" for weight in astuple(self.weights))
         if self.witness is not None:
             fields |= {"witness": self.witness.name, "supported": f"{self._supported:g}"}
         if joined:
             fields["references"] = "joined"
-        return signature(self.name, fields)
+        return build_signature(self.name, fields)
 
     def with_each_judge(self) -> list[PoSh]:
         """Return this metric once for each judge of a cascade, which then answers everything."""
-        metrics = [copy(self) for _ in stages(self.judge)]
-        for metric, judge in zip(metrics, stages(self.judge), strict=True):
+        metrics = [copy(self) for _ in list_stages(self.judge)]
+        for metric, judge in zip(metrics, list_stages(self.judge), strict=True):
             metric.judge, metric._rewriter = judge, Rewriter(judge)
         return metrics
 
@@ -228,12 +234,15 @@ class PoSh:
 
     @property
     def usage(self) -> Usage:
-        first, *second = self._awake()
-        return first.usage + second[0].usage if second else first.usage
+        first, *others = self._list_answerers()
+        total = first.usage
+        for other in others:
+            total = total + other.usage
+        return total
 
-    def _awake(self) -> list[Witness]:
-        """The judge and the witness; a model that is both, with one total of usage, once."""
-        if self.witness is None or base_judge(self.judge).usage is self.witness.usage:
+    def _list_answerers(self) -> list[Witness]:
+        """List the judge and the witness; a model that is both, with one total of usage, once."""
+        if self.witness is None or find_base_judge(self.judge).usage is self.witness.usage:
             return [self.judge]
         return [self.judge, self.witness]
 
@@ -243,8 +252,9 @@ class PoSh:
         return self.witness is not None
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        seen = {} if self.witness is None else means.witness_figures(scores)
-        return means.figures(scores) | seen
+        if self.witness is None:
+            return means.figures(scores)
+        return means.figures(scores) | means.witness_figures(scores)
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
         return means.columns(scores)
@@ -283,14 +293,14 @@ class PoSh:
         """
         texts, truths = as_lists(generations=generations, references=references)
         if self.witness is None:
-            return self.score_tasks(pair_tasks(texts, truths, None))
+            return self.score_tasks(make_tasks(texts, truths, None))
         if images is None:
             raise InputError("this metric has a witness, which looks at images: pass images=...")
         check_lengths(generations=texts, images=images)
         scores: list[Scores] = []
         for start in range(0, len(texts), self._pairs_at_once):  # bounds images in memory
             batch = slice(start, start + self._pairs_at_once)
-            scores += self.score_tasks(pair_tasks(texts[batch], truths[batch], images[batch]))
+            scores += self.score_tasks(make_tasks(texts[batch], truths[batch], images[batch]))
         return scores
 
     @property
@@ -304,8 +314,7 @@ class PoSh:
             self._pool.start_workers()
 
     def score_tasks(self, tasks: Sequence[PairTask]) -> list[Scores]:
-        """Score pairs, equal ones once."""
-        # Policies repeat themselves, so score equal pairs once.
+        """Score pairs, equal ones once, since policies repeat themselves."""
         distinct = list(dict.fromkeys(tasks))
         scores: dict[PairTask, Scores] = {}
         with fewer_collections(), at_work():
@@ -326,12 +335,13 @@ class PoSh:
                 return self._score_batch(tasks[:middle]) + self._score_batch(tasks[middle:])
             logger.exception("a pair could not be scored")
             failure = Failure("error", f"scoring raised {type(error).__name__}: {error}")
-            return [Scores.failed(failure, self._signature(joined=tasks[0].joined))]
+            return [Scores.failed(failure, self._build_signature(joined=tasks[0].joined))]
 
     def _score_together(self, tasks: list[PairTask]) -> list[Scores]:
         scores = self._score_in_workers(tasks)
         left = [task for task in tasks if task not in scores]
-        scores.update(zip(left, self._score_here(left) if left else (), strict=True))
+        if left:
+            scores.update(zip(left, self._score_here(left), strict=True))
         return [scores[task] for task in tasks]
 
     def _score_in_workers(self, tasks: list[PairTask]) -> dict[PairTask, Scores]:
@@ -340,14 +350,14 @@ class PoSh:
         if pool is None or not self._judged_by_workers:
             return {}
         readable = [t for t in tasks if pool.can_read(t.generation) and pool.can_read(t.reference)]
-        if len(readable) < 2 or not pool.shares(2 * len(readable), self.signature):
+        if len(readable) < 2 or not pool.should_share(2 * len(readable), self.signature):
             return {}
         pairs = [(str(task.generation), str(task.reference), task.joined) for task in readable]
         scores: dict[PairTask, Scores] = {}
-        found = pool.score(pairs, self.judge.usage)
+        found = pool.score_pairs(pairs, self.judge.usage)
         for task, each in zip(readable, found, strict=True):
             if isinstance(each, Failure):
-                signature = self._signature(joined=task.joined)
+                signature = self._build_signature(joined=task.joined)
                 scores[task] = Scores.failed(each.about("the pair"), signature)
             elif each is not None:
                 scores[task] = each
@@ -358,56 +368,60 @@ class PoSh:
         """True if workers can do all of a pair: its judge and its resolver are those they have."""
         if self._pool is None or self.witness is not None:
             return False
-        return self._pool.resolves and bool(getattr(self.judge, "works_in_processes", False))
+        return self._pool.workers_resolve and bool(getattr(self.judge, "works_in_processes", False))
 
     def _score_here(self, tasks: list[PairTask]) -> list[Scores]:
-        generations = self._read([task.generation for task in tasks])
+        generations = self._read_texts([task.generation for task in tasks])
         # Keep the references' graphs: they recur every epoch, generations hardly ever.
-        references = self._read([task.reference for task in tasks], keep=True)
-        pairs = list(map(description_pair, generations, references, tasks))
-        examinations = self._examine([pair for pair in pairs if not isinstance(pair, Failure)])
-        signatures = {joined: self._signature(joined=joined) for joined in (False, True)}
-        return [
-            Scores.failed(pair, signatures[task.joined])
-            if isinstance(pair, Failure)
-            else self._scores(pair, *next(examinations), signatures[task.joined])
-            for pair, task in zip(pairs, tasks, strict=True)
-        ]
+        references = self._read_texts([task.reference for task in tasks], keep=True)
+        pairs = list(map(pair_descriptions, generations, references, tasks))
+        usable = [pair for pair in pairs if not isinstance(pair, Failure)]
+        examinations = self._examine_pairs(usable)
+        signatures = {joined: self._build_signature(joined=joined) for joined in (False, True)}
+        scores: list[Scores] = []
+        for pair, task in zip(pairs, tasks, strict=True):
+            signature = signatures[task.joined]
+            if isinstance(pair, Failure):
+                scores.append(Scores.failed(pair, signature))
+            else:
+                precision, recall = next(examinations)
+                scores.append(self._build_scores(pair, precision, recall, signature))
+        return scores
 
-    def _read(
+    def _read_texts(
         self, texts: Sequence[str | Failure], *, keep: bool = False
     ) -> list[Description | Failure]:
-        return [
-            replace(read, original=text)
-            if isinstance(read, Description) and isinstance(text, str) and read.text != text
-            else read
-            for read, text in zip(self.reader.read(texts, keep=keep), texts, strict=True)
-        ]
+        results = self.reader.read(texts, keep=keep)
+        for i, (read, text) in enumerate(zip(results, texts, strict=True)):
+            if isinstance(read, Description) and isinstance(text, str) and read.text != text:
+                results[i] = replace(read, original=text)
+        return results
 
-    def _examine(self, pairs: list[DescriptionPair]) -> Iterator[tuple[Examination, Examination]]:
+    def _examine_pairs(
+        self, pairs: list[DescriptionPair]
+    ) -> Iterator[tuple[Examination, Examination]]:
         """Return (precision, recall) of each pair; the judge is awake only during the call."""
         if not pairs:
             return iter(())
-        with keep_awake(*self._awake()):
-            pace = pace_of(self.judge)
-            steps = [
-                examination
-                for text, reference, image in pairs
-                for examination in (
-                    examine(text, reference, "precision", pace=pace,
-                            image=image, supported=self._supported),
-                    examine(reference, text, "recall", pace=pace),
-                )
-            ]  # fmt: skip
+        with keep_awake(*self._list_answerers()):
+            pace = get_pace(self.judge)
+            steps: list[Steps] = []
+            for text, reference, image in pairs:
+                precision = examine(
+                    text, reference, "precision",
+                    pace=pace, image=image, supported=self._supported,
+                )  # fmt: skip
+                steps += precision, examine(reference, text, "recall", pace=pace)
             # Both directions of all pairs run side by side, so that they share the judge's calls.
-            results = run_together(steps, self.judge, self._rewriter, self.witness)
+            results = run_batched(steps, self.judge, self._rewriter, self.witness)
         return zip(results[::2], results[1::2], strict=True)
 
-    def _scores(
+    def _build_scores(
         self, pair: DescriptionPair, precision: Examination, recall: Examination, signature: str
     ) -> Scores:
         supported = means.mean_score(precision.elements, self.weights)
         covered = means.mean_score(recall.elements, self.weights)
+        doubtful = precision.doubtful + recall.doubtful
         return Scores(
             precision=supported,
             recall=covered,
@@ -416,8 +430,7 @@ class PoSh:
             elements=precision.elements + recall.elements,
             failure=precision.failure or recall.failure,
             unparsed=precision.unparsed + recall.unparsed,
-            doubtful_share=(precision.doubtful + recall.doubtful)
-            / max(precision.replies + recall.replies, 1),
+            doubtful_share=doubtful / max(precision.replies + recall.replies, 1),
             generation=pair.generation.text,
             reference=pair.reference.text,
         )

@@ -1,7 +1,7 @@
 """Passes 1 and 2: find entities, each asked about under its candidate names.
 
-The functions are generators: each yields an ``Ask`` and is sent the answers. So they know nothing
-of batches; ``posh.run_together`` runs many of them side by side.
+The functions are generators: each yields a ``Request`` and is sent the answers. So they know
+nothing of batches; ``batch.run_batched`` runs many of them side by side.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import count
 from typing import Literal, NamedTuple, TypeVar
 
 from posh_reward.models.model import DOUBTFUL_MASS, check_verdict
-from posh_reward.posh.names import CandidateName, Finding, Roster, candidates
+from posh_reward.posh.names import CandidateName, EntityMatch, GraphIndex, name_candidates
 from posh_reward.types import (
     HIGHEST_GRADE,
     LABELS,
@@ -32,25 +32,25 @@ Pace = Literal["lazy", "batched", "eager"]
 batched: all rewrites of a pass in one call, then its questions in few calls: fewest waits.
 eager: everything that the release asks, at once. Scores do not depend on it."""
 
-SINGLY: dict[Pace, float] = {"lazy": math.inf, "batched": 1, "eager": 0}
+SINGLE_CANDIDATE_WAVES: dict[Pace, float] = {"lazy": math.inf, "batched": 1, "eager": 0}
 """Waves of a pass that ask about one candidate of each entity; the next asks about all others.
 Measured in research/results/performance.md."""
 
 NO_VERDICT = Failure("error", "no candidate was judged")
 
 
-def pace_of(judge: object) -> Pace:
+def get_pace(judge: object) -> Pace:
     """The judge's own ``pace``; lazy if it has none."""
     pace: Pace = getattr(judge, "pace", "lazy")
     return pace
 
 
-def checked_grade(verdict: object) -> Verdict:
+def check_grade(verdict: object) -> Verdict:
     """Return the verdict if it is a valid one over POSH's labels, else a failure."""
     return check_verdict(verdict, len(LABELS))
 
 
-class Ask(NamedTuple):
+class Request(NamedTuple):
     """Phrases to rewrite or questions to answer, in one call."""
 
     turn: tuple[int, int, int]
@@ -61,36 +61,43 @@ class Ask(NamedTuple):
 
 Answers = Sequence[Reply] | Sequence[Verdict]
 T = TypeVar("T")
-Asking = Generator[Ask, Answers, T]  # yields asks, is sent their answers, and returns a T
+RequestGenerator = Generator[Request, Answers, T]
+"""A generator that yields requests, is sent their answers, and returns a T."""
 
 
-def rewrite(turn: tuple[int, int], phrases: list[Phrase]) -> Asking[list[Reply]]:
+def request_rewrites(turn: tuple[int, int], phrases: list[Phrase]) -> RequestGenerator[list[Reply]]:
     """Request rewrites, if any; one reply per phrase, in order."""
-    answers = (yield Ask((*turn, 0), phrases)) if phrases else ()
+    if not phrases:
+        return []
+    answers = yield Request((*turn, 0), phrases)
     return [answer for answer in answers if isinstance(answer, Reply)]
 
 
-def grade(turn: tuple[int, int], questions: list[Question]) -> Asking[list[Verdict]]:
+def request_grades(
+    turn: tuple[int, int], questions: list[Question]
+) -> RequestGenerator[list[Verdict]]:
     """Ask questions, if any; one verdict per question, in order."""
-    answers = (yield Ask((*turn, 1), questions)) if questions else ()
+    if not questions:
+        return []
+    answers = yield Request((*turn, 1), questions)
     return [answer for answer in answers if isinstance(answer, Verdict)]
 
 
 @dataclass(slots=True)
-class Inquiry:
+class SearchState:
     """State of one direction of one pair while it is examined."""
 
     source: Description
     target: Description
     direction: Direction
-    roster: Roster
-    findings: dict[int, Finding]  # by entity index, as far as found
+    graph_index: GraphIndex
+    matches: dict[int, EntityMatch]  # by entity index, as far as found
     failures: dict[int, Failure] = field(default_factory=dict)  # by entity index, if one failed
     replies: int = 0  # that count, so far
     unparsed: int = 0  # of these, replies without a label
     doubtful: int = 0  # of these, replies that were more likely no label than one
 
-    def note(self, verdict: Verdict) -> None:
+    def count_reply(self, verdict: Verdict) -> None:
         """Count a reply; a failed judgment is none."""
         if verdict.probabilities is not None:
             self.replies += 1
@@ -104,12 +111,12 @@ class _EntitySearch:
 
     entity: int
     queue: deque[CandidateName]
-    best: Finding | None = None
+    best: EntityMatch | None = None
     failure: Failure | None = None
 
     @property
     def is_settled(self) -> bool:
-        """True if no candidate in the queue could change the finding.
+        """True if no candidate in the queue could change the match.
 
         Only a higher *rounded* grade replaces the best one (the release's rule), so nothing beats
         a rounded 5: most entities need one question instead of one per candidate.
@@ -117,75 +124,82 @@ class _EntitySearch:
         unbeatable = self.best is not None and round(self.best.grade) >= HIGHEST_GRADE
         return unbeatable or self.failure is not None
 
-    def take(self, identifier: str, verdict: Verdict) -> None:
+    def take_verdict(self, identifier: str, verdict: Verdict) -> None:
         grade = verdict.grade
         if grade is None:
             self.failure = verdict.failure
         elif self.best is None or round(grade) > round(self.best.grade):
-            self.best = Finding(identifier, grade)
+            self.best = EntityMatch(identifier, grade)
 
 
 _Candidacy = tuple[_EntitySearch, CandidateName]
 
 
-def look_for(inquiry: Inquiry, entities: Sequence[int], number: int, pace: Pace) -> Asking[None]:
-    """Look for the entities of pass ``number`` side by side; record findings at its end."""
-    # Make all names first: within a pass no entity sees another's finding, so all entities can be
+def search_entities(
+    state: SearchState, entities: Sequence[int], number: int, pace: Pace
+) -> RequestGenerator[None]:
+    """Look for the entities of pass ``number`` side by side; record matches at its end."""
+    # Make all names first: within a pass no entity sees another's match, so all entities can be
     # asked about side by side.
-    searches = [
-        _EntitySearch(entity, deque(candidates(inquiry.roster, entity, inquiry.findings)))
-        for entity in entities
-    ]
+    searches: list[_EntitySearch] = []
+    for entity in entities:
+        names = name_candidates(state.graph_index, entity, state.matches)
+        searches.append(_EntitySearch(entity, deque(names)))
     rewritten: dict[Phrase, Reply] = {}
     for wave in count():
         open_searches = [search for search in searches if search.queue and not search.is_settled]
         if not open_searches:
             break
         pending = [(search, name) for search in open_searches for name in search.queue]
-        batch = [
-            (search, search.queue.popleft())
-            for search in open_searches
-            for _ in range(1 if wave < SINGLY[pace] else len(search.queue))
-        ]
+        batch: list[_Candidacy] = []
+        for search in open_searches:
+            asked = 1 if wave < SINGLE_CANDIDATE_WAVES[pace] else len(search.queue)
+            batch += [(search, search.queue.popleft()) for _ in range(asked)]
         # Lazily a candidate is rewritten when it is asked about. Otherwise all are rewritten at
         # once: some needlessly, but without a further wait.
-        names = [name for _, name in (batch if pace == "lazy" else pending)]
-        raw = [Phrase(name.text, name.rewrite) for name in names if name.rewrite]
-        phrases = [phrase for phrase in raw if phrase not in rewritten]
-        replies = yield from rewrite((number, wave), phrases)
+        phrases: list[Phrase] = []
+        for _, name in batch if pace == "lazy" else pending:
+            if name.rewrite and Phrase(name.text, name.rewrite) not in rewritten:
+                phrases.append(Phrase(name.text, name.rewrite))
+        replies = yield from request_rewrites((number, wave), phrases)
         rewritten.update(zip(phrases, replies, strict=True))
-        yield from _ask_wave(inquiry, batch, rewritten, (number, wave))
+        yield from _ask_wave(state, batch, rewritten, (number, wave))
     for search in searches:
         if search.failure is None and search.best is not None:
-            inquiry.findings[search.entity] = search.best
+            state.matches[search.entity] = search.best
         else:
-            inquiry.failures[search.entity] = search.failure or NO_VERDICT
+            state.failures[search.entity] = search.failure or NO_VERDICT
 
 
 def _ask_wave(
-    inquiry: Inquiry, wave: list[_Candidacy], rewritten: dict[Phrase, Reply], turn: tuple[int, int]
-) -> Asking[None]:
+    state: SearchState,
+    wave: list[_Candidacy],
+    rewritten: dict[Phrase, Reply],
+    turn: tuple[int, int],
+) -> RequestGenerator[None]:
     """Ask about some candidates, and take the answers in order of rank.
 
     Answers after the one that settles an entity are ignored, even failures, so it makes no
     difference how many candidates are asked about at once.
     """
-    replies = [
-        rewritten[Phrase(name.text, name.rewrite)] if name.rewrite else Reply(name.text)
-        for _, name in wave
-    ]
-    questions = [
-        Question(
-            inquiry.direction, "entity", reply.text, inquiry.source, inquiry.target, search.entity,
-            raw=name.text if name.rewrite else None,
-        )
-        for (search, name), reply in zip(wave, replies, strict=True)
-        if reply.text is not None
-    ]  # fmt: skip
+    replies: list[Reply] = []
+    questions: list[Question] = []
+    for search, name in wave:
+        reply, raw = Reply(name.text), None
+        if name.rewrite:
+            reply, raw = rewritten[Phrase(name.text, name.rewrite)], name.text
+        replies.append(reply)
+        if reply.text is not None:
+            questions.append(
+                Question(
+                    state.direction, "entity", reply.text, state.source, state.target,
+                    search.entity, raw=raw,
+                )
+            )  # fmt: skip
     # Phrases whose rewrite failed have no question, only a failed verdict in its place.
-    verdicts = iter((yield from grade(turn, questions)))
+    verdicts = iter((yield from request_grades(turn, questions)))
     for (search, _), reply in zip(wave, replies, strict=True):
         verdict = Verdict(None, reply.failure) if reply.text is None else next(verdicts)
         if not search.is_settled:
-            search.take(reply.text or "", verdict)
-            inquiry.note(verdict)
+            search.take_verdict(reply.text or "", verdict)
+            state.count_reply(verdict)

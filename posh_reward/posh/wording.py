@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.wording import sections
+from posh_reward.metrics.wording import load_sections
 from posh_reward.models.model import Prompt
 from posh_reward.types import (
     Description,
@@ -36,12 +36,12 @@ pair share all but the short question; it is ours and has no published numbers."
 PRESETS = tuple(PRESET)
 
 
-def question(question: Question, preset: str = "released") -> str:
+def build_question(question: Question, preset: str = "released") -> str:
     """Return the question alone, for people: ``Q: Is "the tall man" ...``."""
     return _question_and_rest(question, preset)[0]
 
 
-def prompt(question: Question, preset: str = "released") -> Prompt:
+def build_prompt(question: Question, preset: str = "released") -> Prompt:
     """Return the whole message: descriptions or image, question, guide and instruction.
 
     A question about an image omits the element's own description: the identifier is enough to
@@ -49,16 +49,20 @@ def prompt(question: Question, preset: str = "released") -> Prompt:
     """
     suffix = "".join(_question_and_rest(question, preset))
     if question.image is not None:
-        return Prompt(_opening(preset, "prompt.image", "", ""), suffix, (question.image,))
-    reference, generation = _text_of(question.target), _text_of(question.source)
+        return Prompt(_fill_opening(preset, "prompt.image", "", ""), suffix, (question.image,))
+    reference, generation = _original_text(question.target), _original_text(question.source)
     if question.direction == "recall":
         reference, generation = generation, reference
-    return Prompt(_opening(preset, f"prompt.{question.direction}", reference, generation), suffix)
+    return Prompt(
+        _fill_opening(preset, f"prompt.{question.direction}", reference, generation), suffix
+    )
 
 
-def _text_of(description: Description) -> str:
+def _original_text(description: Description) -> str:
     """Return a description's text, in the release with the white space around it."""
-    return description.text if description.original is None else description.original
+    if description.original is None:
+        return description.text
+    return description.original
 
 
 def _question_and_rest(question: Question, preset: str) -> tuple[str, str]:
@@ -70,7 +74,7 @@ def _question_and_rest(question: Question, preset: str) -> tuple[str, str]:
     "2: the weak hint".
     """
     section = question.direction if question.image is None else "image"
-    template = _sections(preset)[f"{question.kind}.{section}"]
+    template = _load_sections(preset)[f"{question.kind}.{section}"]
     _, after = _split_at(preset, f"prompt.{section}", "{question}")
     raw = question.raw
     identifier = question.identifier if raw is None else raw
@@ -89,7 +93,7 @@ def _replace_last(text: str, old: str, new: str) -> str:
     return before + new + after
 
 
-def rewrite_prompt(phrase: Phrase, preset: str = "released") -> Prompt:
+def build_rewrite_prompt(phrase: Phrase, preset: str = "released") -> Prompt:
     """Return the message that asks for a fluent noun phrase."""
     before, after = _split_at(preset, f"rewrite.{phrase.kind}", "{phrase}")
     # No shared prefix: tokenizers join a phrase's first word to the quotation mark before it.
@@ -102,18 +106,18 @@ def check_preset(preset: str) -> str:
     return preset
 
 
-def _sections(preset: str) -> Mapping[str, str]:
-    return sections("posh", PRESET[check_preset(preset)].prompts)
+def _load_sections(preset: str) -> Mapping[str, str]:
+    return load_sections("posh", PRESET[check_preset(preset)].prompts)
 
 
 @cache
 def _split_at(preset: str, section: str, field: str) -> tuple[str, str]:
     """Return a section's text before and after the one field that differs between questions."""
-    before, after = _sections(preset)[section].split(field)
+    before, after = _load_sections(preset)[section].split(field)
     return before, after
 
 
 @lru_cache(maxsize=1024)
-def _opening(preset: str, section: str, reference: str, generation: str) -> str:
+def _fill_opening(preset: str, section: str, reference: str, generation: str) -> str:
     before, _ = _split_at(preset, section, "{question}")
     return before.format(reference=reference, generation=generation)

@@ -31,58 +31,59 @@ from posh_reward.posh.posh import PairTask, PoSh
 from posh_reward.posh.workers import WorkerPair
 from posh_reward.types import Description, Usage
 
-WARM = "A man in a red coat sits on a chair near a tall window."
+WARM_UP_TEXT = "A man in a red coat sits on a chair near a tall window."
 """A text whose score loads parser and dictionary, so that no request waits for them."""
-NOT_RESOLVED = ("tensor", "user_data", "user_data_keys", "user_data_values", "cats")
+PARTS_NOT_SENT = ("tensor", "user_data", "user_data_keys", "user_data_values", "cats")
 """Parts of a parse that no resolver reads, such as a transformer's states."""
 
 
-def read(posh: PoSh, texts: list[str]) -> list[Any]:
+def read_texts(posh: PoSh, texts: list[str]) -> list[Any]:
     """Read texts into rows."""
-    return [
-        write_description(each) if isinstance(each, Description) else astuple(each)
-        for each in posh.reader.read(texts)
-    ]
+    rows: list[Any] = []
+    for each in posh.reader.read(texts):
+        rows.append(write_description(each) if isinstance(each, Description) else astuple(each))
+    return rows
 
 
-def parse(posh: PoSh, texts: list[str]) -> list[Any]:
+def parse_texts(posh: PoSh, texts: list[str]) -> list[Any]:
     """Parse texts into spaCy's own format, as Base64."""
 
-    def packed(docs: list[Doc]) -> list[str]:
-        return [b64encode(doc.to_bytes(exclude=NOT_RESOLVED)).decode() for doc in docs]
+    def pack_docs(docs: list[Doc]) -> list[str]:
+        return [b64encode(doc.to_bytes(exclude=PARTS_NOT_SENT)).decode() for doc in docs]
 
-    parsed = posh.reader.of_parses(texts, packed)
+    parsed = posh.reader.make_from_parses(texts, pack_docs)
     return [each if isinstance(each, str) else astuple(each) for each in parsed]
 
 
-def score(posh: PoSh, rows: list[list[Any]]) -> dict[str, Any]:
+def score_rows(posh: PoSh, rows: list[list[Any]]) -> dict[str, Any]:
     """Score pairs, whose references need no parsing."""
     pairs = [WorkerPair(*row) for row in rows]
-    posh.reader.learn({pair.reference.strip(): pair.row for pair in pairs if pair.row})
+    posh.reader.cache_rows({pair.reference.strip(): pair.row for pair in pairs if pair.row})
     assert isinstance(posh.judge, EmbeddedJudge), "the default"
     posh.judge.usage = Usage()  # of this request
-    scores = posh.score_tasks([PairTask(p.generation, p.reference, None, p.joined) for p in pairs])
+    tasks = [PairTask(pair.generation, pair.reference, None, pair.joined) for pair in pairs]
+    scores = posh.score_tasks(tasks)
     text = records_adapter("posh").dump_json(scores).decode()
     return {"scores": text, "usage": asdict(posh.judge.usage)}
 
 
-def answer(posh: PoSh, request: dict[str, Any]) -> dict[str, Any]:
+def answer_request(posh: PoSh, request: dict[str, Any]) -> dict[str, Any]:
     """Answer a request: a value by the name of what to do with it."""
     match request:
         case {"score": rows}:
-            return score(posh, rows)
+            return score_rows(posh, rows)
         case {"read": texts}:
-            return {"values": read(posh, texts)}
+            return {"values": read_texts(posh, texts)}
         case {"parse": texts}:
-            return {"values": parse(posh, texts)}
+            return {"values": parse_texts(posh, texts)}
     raise AssertionError(f"an unknown request: {list(request)}")
 
 
-def start(settings: dict[str, Any]) -> PoSh:
+def start_metric(settings: dict[str, Any]) -> PoSh:
     """Make the metric, ready to work at once."""
     weights = settings.pop("weights")
     posh = PoSh(**settings, weights=Weights(*weights), processes=1)
-    posh.score([WARM], [WARM])
+    posh.score([WARM_UP_TEXT], [WARM_UP_TEXT])
     return posh
 
 
@@ -96,10 +97,10 @@ def main() -> None:
         request = json.loads(line)
         try:
             if posh is None:
-                posh = start(request["settings"])
+                posh = start_metric(request["settings"])
                 reply: dict[str, Any] = {"signature": posh.signature}
             else:
-                reply = answer(posh, request)
+                reply = answer_request(posh, request)
         except (PoshError, MemoryError) as error:
             reply = {"raised": type(error).__name__, "detail": str(error)}
         print(json.dumps(reply), file=replies, flush=True)

@@ -22,18 +22,21 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from posh_reward.errors import ConfigError
-from posh_reward.posh.examine import SUPPORTED
-from posh_reward.posh.loose_words import SENTENCE, loose_words
+from posh_reward.posh.examine import MIN_SUPPORTED_GRADE
+from posh_reward.posh.loose_words import SENTENCE, count_loose_words
 from posh_reward.posh.means import Weights, length_ratio, mean_score
 from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, WORST_SCORE, Element, Scores
 from posh_reward.words import CONTENT_WORD, LIGHT, UNSPECIFIC
 
 
-def limit(default: Any, low: float, high: float = math.inf, *, flag: str | None = None) -> Any:
+def limit_field(
+    default: Any, low: float, high: float = math.inf, *, flag: str | None = None
+) -> Any:
     """Field of ``Guards`` with its range and, if recipes offer it, the help of its flag."""
     return field(default=default, metadata={"range": (low, high), "help": flag})
 
@@ -49,38 +52,38 @@ class Guards:
     silence: bool = field(default=True, metadata={"help": None})
     """Pay the worst reward to a text that is empty, gibberish, or without any element. POSH gives
     an empty text precision 1, since it makes no mistake, which would teach silence."""
-    length_limit: float | None = limit(
+    length_limit: float | None = limit_field(
         None, 0.01, flag="Words per word of the reference without penalty."
     )
     """Words per word of the reference that cost nothing; twice as many lose all."""
-    repetition_limit: float | None = limit(
+    repetition_limit: float | None = limit_field(
         None, 0, 0.99, flag="Share of repeated four-word sequences without penalty, such as 0.15."
     )
     """Share of four-word sequences that may repeat an earlier one; a text that only repeats loses
     all. People's descriptions stay below 0.15."""
-    coverage_floor: float = limit(
+    coverage_floor: float = limit_field(
         0.65, 0, 1, flag="Scale the reward down below this share of content words inside elements."
     )
     """Share of content words inside spans of elements, below which a text loses in proportion.
     People's descriptions have 0.73 or more, captions of ten content words 0.67."""
-    disorder_limit: float = limit(
+    disorder_limit: float = limit_field(
         0.15, 0, flag="Word disorder that gets the worst reward; 0 is off."
     )
     """Disorder of words, in bits per word (``embedded.english.word_order``), that loses all.
     People's texts have 0, shuffled ones 0.5, keywords 0.4 or more."""
-    detail_floor: float = limit(
+    detail_floor: float = limit_field(
         0.65, 0, flag="Scale the reward of lists down below this many details per entity."
     )
     """Attributes and relations per entity, below which a list loses in proportion. Prepositions
     count up to the number of verbs and attributes. People's descriptions have 0.69 or more; the
     best of a search without images had 0.42 ("There are a person, something red, light")."""
-    loose_weight: float = limit(
+    loose_weight: float = limit_field(
         0.5, 0, flag="Weight in precision of words outside all elements, beyond people's share."
     )
     """Weight in precision of a content word outside all elements, of an entity that the reference
     lacks, and of an entity in fabricated sentences, relative to an element that is a mistake."""
-    image_cap: float = limit(
-        SUPPORTED, LOWEST_GRADE, HIGHEST_GRADE,
+    image_cap: float = limit_field(
+        MIN_SUPPORTED_GRADE, LOWEST_GRADE, HIGHEST_GRADE,
         flag="Highest grade that the image alone can give an element.",
     )  # fmt: skip
     """Maximum grade, 1 to 5, from a witness's look at the image; 5 is no cap. Without a cap, texts
@@ -88,29 +91,29 @@ class Guards:
     below the metric's ``supported`` (3), a higher cap would also pay less for an element with weak
     support in the reference (3.2) than for one without (2.9)."""
 
-    free_words: int = limit(3, 0)
+    free_words: int = limit_field(3, 0)
     """Loose words that cost nothing, and the lack of which no text is blamed for. Of 2,445
     captions, ten lost more than 0.005 if two were free, and one does with three."""
-    free_share: float = limit(0.06, 0, 1)
+    free_share: float = limit_field(0.06, 0, 1)
     """The same as a share of the content words, if that is more. People's rewordings have 0.047 on
     average: mostly adverbs, and verbs without an object."""
-    list_entities: int = limit(8, 1)
+    list_entities: int = limit_field(8, 1)
     """Entities from which a text can be a list, and from which sentences can be fabricated: in a
     caption, another person's words for the same thing look so."""
-    bare_list_entities: int = limit(5, 1)
+    bare_list_entities: int = limit_field(5, 1)
     """The same for a text with at most one attribute or relation, as none of 1,314 captions is."""
-    bare_entities: int = limit(3, 0)
+    bare_entities: int = limit_field(3, 0)
     """Entities of a sentence that need no attribute or verb, each of which allows two more."""
-    bare_share: float = limit(0.1, 0, 1)
+    bare_share: float = limit_field(0.1, 0, 1)
     """Share of further entities that costs nothing; people have at most 0.09, chains 0.5."""
-    lacking_entities: int = limit(3, 0)
+    lacking_entities: int = limit_field(3, 0)
     """Entities that the reference lacks, per attribute or verb of their sentence. Of 129 texts
     about the reference's image, 8 have one beyond."""
-    fabricated_share: float = limit(0.4, 0, 0.99)
+    fabricated_share: float = limit_field(0.4, 0, 0.99)
     """Share of unsupported claims around an entity that costs nothing."""
-    telling_claims: int = limit(5, 1)
+    telling_claims: int = limit_field(5, 1)
     """Claims that are enough to tell that a sentence is fabricated; fewer count in proportion."""
-    fabricated_mistakes: float = limit(2.0, 0)
+    fabricated_mistakes: float = limit_field(2.0, 0)
     """Mistakes that an entity in wholly fabricated sentences counts as."""
 
     def __post_init__(self) -> None:
@@ -133,7 +136,7 @@ class Guards:
         )  # fmt: skip
 
 
-Kept = Callable[[Scores, Guards], float]
+KeptShare = Callable[[Scores, Guards], float]
 
 
 class Guard(NamedTuple):
@@ -141,7 +144,7 @@ class Guard(NamedTuple):
 
     name: str  # in logs
     limit: str  # field of ``Guards`` that switches it
-    kept: Kept
+    kept: KeptShare
     lowers: Literal["precision", "both"] = "both"
     relative: bool = True  # to what the reference would keep
 
@@ -150,31 +153,32 @@ class Guard(NamedTuple):
 
 
 def breaks_silence(scores: Scores, guards: Guards) -> float:
-    silent = scores.generation_elements == 0 or says_nothing(scores.generation, scores.reference)
-    return 0.0 if silent else 1.0
+    if scores.generation_elements == 0 or says_nothing(scores.generation, scores.reference):
+        return 0.0
+    return 1.0
 
 
 def within_length(scores: Scores, guards: Guards) -> float:
     """With a limit of 2 words per word, 3 keep 2 - 3 / 2 = 0.5."""
     assert guards.length_limit is not None, "it is on"
-    return _clip(2 - length_ratio(scores) / guards.length_limit)
+    return _clip_share(2 - length_ratio(scores) / guards.length_limit)
 
 
 def without_repetition(scores: Scores, guards: Guards) -> float:
     """With a limit of 0.15, a text whose four-word sequences repeat by 0.575 keeps 0.5."""
     assert guards.repetition_limit is not None, "it is on"
-    return _clip((1 - repeated_share(scores.generation)) / (1 - guards.repetition_limit))
+    return _clip_share((1 - repeated_share(scores.generation)) / (1 - guards.repetition_limit))
 
 
-def covered(scores: Scores, guards: Guards) -> float:
+def well_covered(scores: Scores, guards: Guards) -> float:
     """10 content words, 7 of them loose: without the 3 free ones, 0.6 are covered of 0.65."""
     if not _is_english(scores.reference):
         return 1.0
-    words = loose_words(scores)
+    words = count_loose_words(scores)
     if not words.content:
         return 1.0
     coverage = 1 - max(0, words.loose - guards.free_words) / words.content
-    return _clip(coverage / guards.coverage_floor)
+    return _clip_share(coverage / guards.coverage_floor)
 
 
 def in_order(scores: Scores, guards: Guards) -> float:
@@ -183,7 +187,7 @@ def in_order(scores: Scores, guards: Guards) -> float:
 
     if not _is_english(scores.reference):
         return 1.0
-    return _clip(1 - disorder(scores.generation) / guards.disorder_limit)
+    return _clip_share(1 - disorder(scores.generation) / guards.disorder_limit)
 
 
 def more_than_a_list(scores: Scores, guards: Guards) -> float:
@@ -195,19 +199,20 @@ def more_than_a_list(scores: Scores, guards: Guards) -> float:
     all in a crowded sentence: 10 entities with 3 verbs and 9 prepositions keep
     min(2 * 3, 12) / 10 / 0.65 = 0.92, and less if one sentence has all of them.
     """
-    stated = statements(scores)
+    stated = sort_statements(scores)
     specific = [places for entity, places in stated.entities if _is_specific(entity)]
-    in_sentence = Counter(at for places in specific for at in places)
+    in_sentence = Counter(chain.from_iterable(specific))
     listed = sum(any(in_sentence[at] > 1 for at in places) for places in specific)
     others = sum(e.direction == "precision" and e.kind != "entity" for e in scores.elements)
     kept = 1.0
     if listed >= guards.list_entities:
-        kept *= _clip(min(2 * stated.details, others) / listed / guards.detail_floor)
-    if listed >= (guards.list_entities if others > 1 else guards.bare_list_entities):
+        kept *= _clip_share(min(2 * stated.details, others) / listed / guards.detail_floor)
+    least = guards.list_entities if others > 1 else guards.bare_list_entities
+    if listed >= least:
         bare = 0
         for at, entities in in_sentence.items():
             bare += max(0, entities - guards.bare_entities - 2 * stated.claims[at])
-        kept *= _clip(1 - 2 * (bare / in_sentence.total() - guards.bare_share))
+        kept *= _clip_share(1 - 2 * (bare / in_sentence.total() - guards.bare_share))
     return kept
 
 
@@ -225,10 +230,10 @@ def without_loose_words(scores: Scores, guards: Guards) -> float:
     """
     if not _is_english(scores.reference):
         return 1.0
-    words = loose_words(scores)
+    words = count_loose_words(scores)
     in_sentences = words.loose - words.supported - words.bare
     free = max(guards.free_words, guards.free_share * words.content)
-    return _with_mistakes(scores, words.bare + max(0, in_sentences - free), guards)
+    return _keep_despite_mistakes(scores, words.bare + max(0, in_sentences - free), guards)
 
 
 def without_lacking_entities(scores: Scores, guards: Guards) -> float:
@@ -238,19 +243,19 @@ def without_lacking_entities(scores: Scores, guards: Guards) -> float:
     """
     from posh_reward.embedded.english.word_forms import lacks_word
 
-    stated = statements(scores)
+    stated = sort_statements(scores)
     if len(stated.entities) < guards.list_entities or not _is_english(scores.reference):
         return 1.0
     lacking: Counter[int] = Counter()
     for entity, places in stated.entities:
-        found = CONTENT_WORD.findall(entity.text)
-        words = [word for word in found if word.lower() not in UNSPECIFIC]
+        named = CONTENT_WORD.findall(entity.text)
+        words = [word for word in named if word.lower() not in UNSPECIFIC]
         if places and words and all(lacks_word(scores.reference, word) for word in words):
             lacking[min(places)] += 1
     mistakes = 0
     for at, count in lacking.items():
         mistakes += max(0, count - guards.lacking_entities * stated.claims[at])
-    return _with_mistakes(scores, mistakes, guards)
+    return _keep_despite_mistakes(scores, mistakes, guards)
 
 
 def without_fabrication(scores: Scores, guards: Guards) -> float:
@@ -260,7 +265,7 @@ def without_fabrication(scores: Scores, guards: Guards) -> float:
     gains recall, and nothing that is said of it is true. With 4 of 5 claims false and 0.4 free, an
     entity counts as 2 * (0.8 - 0.4) / 0.6 = 1.3 mistakes.
     """
-    stated = statements(scores)
+    stated = sort_statements(scores)
     if len(stated.entities) < guards.list_entities or not _is_english(scores.reference):
         return 1.0
     mistakes = 0.0
@@ -269,19 +274,19 @@ def without_fabrication(scores: Scores, guards: Guards) -> float:
         around = {at + step for at in places for step in (-1, 0, 1)}
         false = sum(stated.unsupported[at] for at in around)
         claims = false + sum(stated.supported[at] for at in around)
-        if (entity.grade or 0) < SUPPORTED or false <= guards.fabricated_share * claims:
+        if (entity.grade or 0) < MIN_SUPPORTED_GRADE or false <= guards.fabricated_share * claims:
             continue
         share = (false / claims - guards.fabricated_share) / (1 - guards.fabricated_share)
         certainty = min(1.0, claims / guards.telling_claims)
         mistakes += guards.fabricated_mistakes * share * certainty
-    return _with_mistakes(scores, mistakes, guards)
+    return _keep_despite_mistakes(scores, mistakes, guards)
 
 
 GUARDS = (
     Guard("silence", "silence", breaks_silence, relative=False),
     Guard("length", "length_limit", within_length),
     Guard("repetition", "repetition_limit", without_repetition),
-    Guard("coverage", "coverage_floor", covered),
+    Guard("coverage", "coverage_floor", well_covered),
     Guard("disorder", "disorder_limit", in_order),
     Guard("list", "detail_floor", more_than_a_list),
     Guard("loose_words", "loose_weight", without_loose_words, "precision"),
@@ -295,7 +300,7 @@ def kept_shares(scores: Scores, guards: Guards) -> dict[str, float]:
     """Return the share of the reward that each active guard leaves, by its name."""
     itself: Scores | None = None
     shares: dict[str, float] = {}
-    for guard in active(guards):
+    for guard in list_active_guards(guards):
         kept = guard.kept(scores, guards)
         # A reference without elements describes nothing, and is no measure.
         if kept < 1 and guard.relative and scores.reference_elements:
@@ -305,7 +310,7 @@ def kept_shares(scores: Scores, guards: Guards) -> dict[str, float]:
     return shares
 
 
-def active(guards: Guards) -> list[Guard]:
+def list_active_guards(guards: Guards) -> list[Guard]:
     return [guard for guard in GUARDS if getattr(guards, guard.limit)]
 
 
@@ -322,11 +327,10 @@ def add_mistakes(shares: list[float]) -> float:
 
 def describing_itself(scores: Scores) -> Scores:
     """Return the scores of the reference as a description of itself: all of it is supported."""
-    own = [
-        replace(element, direction="precision", grade=HIGHEST_GRADE)
-        for element in scores.elements
-        if element.direction == "recall"
-    ]
+    own: list[Element] = []
+    for element in scores.elements:
+        if element.direction == "recall":
+            own.append(replace(element, direction="precision", grade=HIGHEST_GRADE))
     return replace(
         scores, generation=scores.reference, elements=tuple(own), generation_elements=len(own)
     )
@@ -337,13 +341,13 @@ def capped_precision(scores: Scores, guards: Guards, weights: Weights) -> float 
     if guards.image_cap >= HIGHEST_GRADE or scores.precision is None:
         return scores.precision
     own = [element for element in scores.elements if element.direction == "precision"]
-    capped = [_cap(element, guards.image_cap) for element in own]
+    capped = [_cap_grade(element, guards.image_cap) for element in own]
     if capped == own:
         return scores.precision
     return mean_score(capped, weights) or WORST_SCORE
 
 
-def _cap(element: Element, cap: float) -> Element:
+def _cap_grade(element: Element, cap: float) -> Element:
     # The reference's grade is not capped.
     if element.witness != "image" or element.image_grade is None or element.grade is None:
         return element
@@ -362,7 +366,7 @@ class Statements:
     details: int  # supported attributes and verbs, each once
 
 
-def statements(scores: Scores) -> Statements:
+def sort_statements(scores: Scores) -> Statements:
     """Sort the elements of a generation by sentence."""
     ends = [sentence.end() for sentence in SENTENCE.finditer(scores.generation)]
     entities: list[tuple[Element, set[int]]] = []
@@ -377,7 +381,7 @@ def statements(scores: Scores) -> Statements:
         if element.kind == "entity":
             entities.append((element, places))
             continue
-        if element.grade is not None and element.grade < SUPPORTED:
+        if element.grade is not None and element.grade < MIN_SUPPORTED_GRADE:
             unsupported.update(places)
             continue
         supported.update(places)
@@ -402,10 +406,12 @@ def _is_english(text: str) -> bool:
     return is_english(text)
 
 
-def _with_mistakes(scores: Scores, mistakes: float, guards: Guards) -> float:
+def _keep_despite_mistakes(scores: Scores, mistakes: float, guards: Guards) -> float:
+    if mistakes <= 0:
+        return 1.0
     elements = scores.generation_elements
-    return elements / (elements + guards.loose_weight * mistakes) if mistakes > 0 else 1.0
+    return elements / (elements + guards.loose_weight * mistakes)
 
 
-def _clip(share: float) -> float:
+def _clip_share(share: float) -> float:
     return min(max(share, 0.0), 1.0)

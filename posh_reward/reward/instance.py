@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     precision: Callable[..., Rewards]
     recall: Callable[..., Rewards]
 
-VARIABLE = "POSH_REWARD_SETTINGS"  # environment variable: path of the settings file
+SETTINGS_VARIABLE = "POSH_REWARD_SETTINGS"  # environment variable: path of the settings file
 
 
 def make_reward(
@@ -68,21 +68,23 @@ def make_reward(
 @cache
 def settings_reward() -> PoshReward:
     """Make the reward of the settings file, once; errors as for ``make_reward``."""
-    path = os.environ.get(VARIABLE)
+    path = os.environ.get(SETTINGS_VARIABLE)
     settings = read_settings(Path(path)) if path else {}
-    return make_reward(**check_settings(make_reward, settings, f"reward ({VARIABLE})"))
+    return make_reward(**check_settings(make_reward, settings, f"reward ({SETTINGS_VARIABLE})"))
 
 
 @cache
-def _functions() -> dict[str, Callable[..., Rewards]]:
+def _make_functions() -> dict[str, Callable[..., Rewards]]:
     functions = settings_reward().functions()
-    return dict(zip(("posh",) if len(functions) == 1 else SCORE_AXES, functions, strict=True))
+    if len(functions) == 1:
+        return {"posh": functions[0]}
+    return dict(zip(SCORE_AXES, functions, strict=True))
 
 
 def __getattr__(name: str) -> Callable[..., Rewards]:
     if name not in ("posh", *SCORE_AXES):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    functions = _functions()
+    functions = _make_functions()
     if name not in functions:
         raise ConfigError(
             f"with objective {settings_reward().shaping.objective}, name as reward_funcs "

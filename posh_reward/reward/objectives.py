@@ -65,8 +65,10 @@ def together(*rewards: Objectives | Callable[..., Any]) -> list[Callable[..., An
             raise ConfigError(
                 f"{other!r} is a reward model, which never returns None: wrap it in a function"
             )
-    objectives = [pair for member in members for pair in member.objectives.items()]
-    names = [*(name for name, _ in objectives), *map(_name_of, others)]
+    objectives: list[tuple[str, float | None]] = []
+    for member in members:
+        objectives += member.objectives.items()
+    names = [*(name for name, _ in objectives), *map(_find_name, others)]
     if len(set(names)) < len(names):
         raise ConfigError(
             f"two rewards have the same name: {', '.join(names)}; set the __name__ of one of them, "
@@ -78,14 +80,15 @@ def together(*rewards: Objectives | Callable[..., Any]) -> list[Callable[..., An
         found: dict[str, Rewards] = {}
         for member, batch in zip(members, batches, strict=True):
             found |= member.rewards(*batch, **logs)
-        mask: Rewards = [None if None in row else 1.0 for row in zip(*found.values(), strict=True)]
-        return {name: _where(mask, found.get(name, mask)) for name in names}
+        mask: Rewards = []
+        for row in zip(*found.values(), strict=True):
+            mask.append(None if None in row else 1.0)
+        return {name: _mask_rewards(mask, found.get(name, mask)) for name in names}
 
     call = SharedCall(score, members)
-    return [
-        *(_function(call, name, weight) for name, weight in objectives),
-        *(_function(call, _name_of(other), None, other) for other in others),
-    ]
+    functions = [_make_function(call, name, weight) for name, weight in objectives]
+    functions += [_make_function(call, _find_name(other), None, other) for other in others]
+    return functions
 
 
 class SharedCall:
@@ -107,33 +110,35 @@ class SharedCall:
     def take(self, function: str, *batch: Sequence[Any], **logs: Any) -> Rewards:
         """Take the rewards of one function; scores first, and logs, if none are left for it."""
         with self._lock:
-            values = _values(batch)
+            values = _flatten_values(batch)
             # TRL calls the functions in turn with the same lists, so the first call scores for all;
             # taken rewards are gone, so that a second round scores again.
-            if function not in self._untaken or not _same(self._values, values):
+            if function not in self._untaken or not _are_same(self._values, values):
                 self._untaken = {}  # scoring may raise
                 self._untaken = self._score(*batch, **logs)
                 self._values = values
             return self._untaken.pop(function)
 
 
-def _values(batch: Sequence[Any]) -> list[Any]:
+def _flatten_values(batch: Sequence[Any]) -> list[Any]:
     # Flattens lists in nested tuples.
     values: list[Any] = []
     for each in batch:
-        values += _values(each) if isinstance(each, tuple) else each or ()
+        values += _flatten_values(each) if isinstance(each, tuple) else each or ()
     return values
 
 
-def _same(some: list[Any], others: list[Any]) -> bool:
+def _are_same(some: list[Any], others: list[Any]) -> bool:
     # Strings by content, anything else by identity: arrays, for example, do not compare to a bool.
-    return len(some) == len(others) and all(
-        a is b or (isinstance(a, str) and isinstance(b, str) and a == b)
-        for a, b in zip(some, others, strict=True)
-    )
+    if len(some) != len(others):
+        return False
+    for a, b in zip(some, others, strict=True):
+        if a is not b and not (isinstance(a, str) and isinstance(b, str) and a == b):
+            return False
+    return True
 
 
-def _function(
+def _make_function(
     call: SharedCall, name: str, weight: float | None, own: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
     """Make the reward function of an objective, or of ``own``, which is None where judging failed.
@@ -143,7 +148,7 @@ def _function(
 
     def function(prompts: Any = None, completions: Sequence[object] = (), **columns: Any) -> Any:
         logs = {key: columns.get(key) for key in ("log_metric", "log_extra")}
-        trainer = trainer_of(logs["log_metric"])
+        trainer = find_trainer(logs["log_metric"])
         check_shared(trainer, lambda each: getattr(each, "call", None) is call)
         if weight is not None:
             _check_addition(trainer, function, name, weight)
@@ -154,8 +159,8 @@ def _function(
             return judged
         values = own(prompts=prompts, completions=completions, **columns)
         if _is_async(own):
-            return _where_awaited(name, judged, values)
-        return _where(judged, _one_each(name, values, len(judged)))
+            return _mask_awaited_rewards(name, judged, values)
+        return _mask_rewards(judged, _check_rewards(name, values, len(judged)))
 
     async def waiting(**columns: Any) -> Rewards:
         rewards: Rewards = await function(**columns)
@@ -172,10 +177,12 @@ def _function(
 def metrics_behind(function: Any) -> Sequence[Any]:
     """Return the metrics' rewards that a trainer's reward function asks; itself if it is one."""
     call = getattr(function, "call", None)
-    return call.members if isinstance(call, SharedCall) else [function]
+    if isinstance(call, SharedCall):
+        return call.members
+    return [function]
 
 
-def metrics_of(trainer: Any) -> list[Any]:
+def find_metrics(trainer: Any) -> list[Any]:
     """Return the metrics' rewards behind all reward functions of a trainer; none in SFT."""
     rewards: list[Any] = []
     for function in getattr(trainer, "reward_funcs", ()):
@@ -184,18 +191,18 @@ def metrics_of(trainer: Any) -> list[Any]:
 
 
 def _is_async(function: Any) -> bool:
-    function = _unwrapped(function)
+    function = _unwrap_partial(function)
     return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
 
 
-def _unwrapped(function: Any) -> Any:
+def _unwrap_partial(function: Any) -> Any:
     """Return what a ``functools.partial`` calls, as TRL does for a name and ``async``."""
     while isinstance(function, partial):
         function = function.func
     return function
 
 
-def _one_each(name: str, values: Any, expected: int) -> Sequence[float | None]:
+def _check_rewards(name: str, values: Any, expected: int) -> Sequence[float | None]:
     """Check a plain function's rewards, as TRL does with those that it calls itself."""
     try:
         rewards = None if isinstance(values, str | Mapping) else list(values)
@@ -210,21 +217,24 @@ def _one_each(name: str, values: Any, expected: int) -> Sequence[float | None]:
     return rewards
 
 
-def _where(mask: Rewards, values: Sequence[float | None]) -> Rewards:
-    return [None if m is None else value for m, value in zip(mask, values, strict=True)]
+def _mask_rewards(mask: Rewards, values: Sequence[float | None]) -> Rewards:
+    masked: Rewards = []
+    for judged, value in zip(mask, values, strict=True):
+        masked.append(None if judged is None else value)
+    return masked
 
 
-async def _where_awaited(name: str, mask: Rewards, values: Awaitable[Any]) -> Rewards:
-    return _where(mask, _one_each(name, await values, len(mask)))
+async def _mask_awaited_rewards(name: str, mask: Rewards, values: Awaitable[Any]) -> Rewards:
+    return _mask_rewards(mask, _check_rewards(name, await values, len(mask)))
 
 
-def _name_of(function: Any) -> str:
+def _find_name(function: Any) -> str:
     own = getattr(function, "__name__", None)  # set on a partial, too
-    inner = _unwrapped(function)
+    inner = _unwrap_partial(function)
     return str(own or getattr(inner, "__name__", type(inner).__name__))
 
 
-def trainer_of(log_metric: object) -> Any:
+def find_trainer(log_metric: object) -> Any:
     """Return the trainer whose method ``log_metric`` is (``grpo_trainer.py:1594``), or None."""
     return getattr(log_metric, "__self__", None)
 
@@ -238,15 +248,16 @@ def check_shared(trainer: Any, shares: Callable[[Any], bool]) -> None:
     functions = getattr(trainer, "reward_funcs", ())
     alone = [each for each in functions if not shares(each)]
     if 0 < len(alone) < len(functions):
+        names = ", ".join(map(_find_name, alone))
         if any("environments" in signature(each).parameters for each in alone if callable(each)):
             raise ConfigError(
-                f"the environment's get_reward ({', '.join(map(_name_of, alone))}) would still pay "
+                f"the environment's get_reward ({names}) would still pay "
                 "where the judge fails: call the method otherwise, such as _score (without the "
                 "underscore it would be a tool of the policy's), and pass reward.functions(own) "
                 "with def own(environments, **columns): return [e._score() for e in environments]"
             )
         raise ConfigError(
-            f"{', '.join(map(_name_of, alone))} would still pay where the judge fails: "
+            f"{names} would still pay where the judge fails: "
             "set reward_funcs=reward.functions(other, ...), or "
             "posh_reward.reward.objectives.together(reward, other, ...)"
         )
@@ -269,8 +280,11 @@ def _check_addition(trainer: Any, function: Any, name: str, weight: float) -> No
             f"{aggregation}: call settle_aggregation(args, reward.shaping) before you create "
             f"the GRPOTrainer, or set multi_objective_aggregation to {NORMALIZE_FIRST}"
         )
-    weights = zip(functions, trainer.reward_weights, strict=True)
-    actual = next((float(each) for other, each in weights if other is function), weight)
+    actual = weight
+    for other, each in zip(functions, trainer.reward_weights, strict=True):
+        if other is function:
+            actual = float(each)
+            break
     if not math.isclose(actual, weight, rel_tol=1e-6):
         axis = name.rpartition("_")[2]
         raise ConfigError(

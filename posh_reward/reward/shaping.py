@@ -9,13 +9,20 @@ that score without describing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from typing import Any, Literal, get_args
 
 from posh_reward.errors import ConfigError
-from posh_reward.posh.means import EQUAL, Weights
-from posh_reward.reward.guards import Guards, active, add_mistakes, capped_precision, kept_shares
+from posh_reward.posh.means import EQUAL_WEIGHTS, Weights
+from posh_reward.reward.guards import (
+    Guards,
+    add_mistakes,
+    capped_precision,
+    kept_shares,
+    list_active_guards,
+)
 from posh_reward.settings import check_settings
 from posh_reward.types import WORST_SCORE, Scores
 
@@ -23,14 +30,14 @@ SCORE_AXES = ("precision", "recall")
 REWARD_VERSION = 12
 """Version of the rules that turn scores into rewards, here, in ``guards`` and in ``texts``."""
 GUARD_SETTINGS = tuple(each.name for each in fields(Guards))
-LOWERED_BY = 0.1  # what guards take from a reward before a run tells of it
+MAX_UNREPORTED_LOSS = 0.1  # from a reward by guards; of a larger one, the run warns
 
-WEIGHTS = ("precision_weight", "recall_weight")
+WEIGHT_SETTINGS = ("precision_weight", "recall_weight")
 Objective = Literal["f1", "weighted", "separate"]
 Switch = Literal["on", "off"]
 
 
-def weight(help: str) -> Any:
+def weight_field(help: str) -> Any:
     return field(default=1.0, metadata={"help": help})
 
 
@@ -50,8 +57,8 @@ class Shaping:
     )
     """f1: the weighted harmonic mean, as in the paper. weighted: the weighted arithmetic mean.
     separate: two rewards, each normalised within its group before the trainer adds them."""
-    precision_weight: float = weight("Higher: fewer mistakes.")
-    recall_weight: float = weight("Higher: fewer omissions.")
+    precision_weight: float = weight_field("Higher: fewer mistakes.")
+    recall_weight: float = weight_field("Higher: fewer omissions.")
     guards: Guards | Switch = field(
         default="on",
         kw_only=True,
@@ -66,7 +73,7 @@ class Shaping:
             )
         if not isinstance(self.guards, Guards) and self.guards not in get_args(Switch):
             raise ConfigError(f"guards is {self.guards!r}: use on, off, or Guards(...)")
-        for name in WEIGHTS:
+        for name in WEIGHT_SETTINGS:
             value = getattr(self, name)
             if not 0 <= value < math.inf:
                 raise ConfigError(f"{name} is {value:g}: use a number from 0")
@@ -88,16 +95,17 @@ class Shaping:
     @property
     def changed(self) -> dict[str, Any]:
         """Settings that are not the default, those of the guards among them."""
-        values = {name: getattr(self, name) for name in ("objective", *WEIGHTS)}
-        found = {name: value for name, value in values.items() if value != _defaults()[name]}
+        found = _list_changed(self, ("objective", *WEIGHT_SETTINGS))
         if self.guards == "off":
             return {**found, "guards": "off"}
-        own = {each.name: getattr(self.limits, each.name) for each in fields(Guards)}
-        return found | {name: value for name, value in own.items() if value != _defaults()[name]}
+        return found | _list_changed(self.limits, GUARD_SETTINGS)
 
 
-def _defaults() -> dict[str, Any]:
-    return {each.name: each.default for each in (*fields(Shaping), *fields(Guards))}
+def _list_changed(settings: Shaping | Guards, names: Sequence[str]) -> dict[str, Any]:
+    """List those of some settings that are not the default."""
+    defaults = {each.name: each.default for each in fields(settings)}
+    values = {name: getattr(settings, name) for name in names}
+    return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def read_shaping(settings: Mapping[str, Any], what: str = "shaping") -> Shaping:
@@ -122,8 +130,8 @@ def make_shaping(limits: Mapping[str, Any], others: Mapping[str, Any]) -> Shapin
     return Shaping(**{**others, "guards": Guards(**limits)})
 
 
-def _flags() -> list[tuple[str, Any, Any]]:
-    """Fields of ``Shaping`` and ``Guards`` that have a help, None if the flag is not used."""
+def _list_flags() -> list[tuple[str, Any, Any]]:
+    """List the fields of both dataclasses that have a help; None if the flag is not used."""
     found: list[tuple[str, Any, Any]] = []
     for each in (*fields(Shaping), *fields(Guards)):
         if each.metadata["help"] is not None:
@@ -134,7 +142,7 @@ def _flags() -> list[tuple[str, Any, Any]]:
     return found
 
 
-ShapingSettings: Any = make_dataclass("ShapingSettings", _flags())
+ShapingSettings: Any = make_dataclass("ShapingSettings", _list_flags())
 """Settings that recipes offer as flags, with their help; None leaves one to its default."""
 
 
@@ -146,7 +154,9 @@ def build_shaping(flags: object) -> Shaping:
     return make_shaping(limits, used)
 
 
-def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float | None:
+def shape_reward(
+    scores: Scores, shaping: Shaping, weights: Weights = EQUAL_WEIGHTS
+) -> float | None:
     """Return the reward of one generation; None without scores.
 
     Args:
@@ -154,18 +164,18 @@ def shape(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> float |
         shaping: objective, weights of the axes, guards.
         weights: the metric's, of kinds of elements.
     """
-    guarded = _guard(scores, shaping, weights)
+    guarded = _apply_guards(scores, shaping, weights)
     if guarded is None:
         return None
     precision, recall, kept = guarded
-    return _towards_worst(_combine(precision, recall, shaping), kept)
+    return _towards_worst(_combine_axes(precision, recall, shaping), kept)
 
 
 def shape_axes(
-    scores: Scores, shaping: Shaping, weights: Weights = EQUAL
+    scores: Scores, shaping: Shaping, weights: Weights = EQUAL_WEIGHTS
 ) -> tuple[float, float] | None:
     """Return a generation's rewards for precision and recall; None without scores."""
-    guarded = _guard(scores, shaping, weights)
+    guarded = _apply_guards(scores, shaping, weights)
     if guarded is None:
         return None
     precision, recall, kept = guarded
@@ -175,28 +185,34 @@ def shape_axes(
 SILENCE_ALONE = Shaping(guards=replace(Guards.off(), silence=True))
 
 
-def is_lowered(scores: Scores, shaping: Shaping, weights: Weights = EQUAL) -> bool:
+def is_lowered(scores: Scores, shaping: Shaping, weights: Weights = EQUAL_WEIGHTS) -> bool:
     """Return True if the guards take more than 0.1 from a reward, other than for silence."""
-    before, after = (shape_axes(scores, each, weights) for each in (SILENCE_ALONE, shaping))
+    before = shape_axes(scores, SILENCE_ALONE, weights)
+    after = shape_axes(scores, shaping, weights)
     if before is None or after is None:
         return False
-    return any(b - a > LOWERED_BY for b, a in zip(before, after, strict=True))
+    taken = map(operator.sub, before, after)
+    return any(loss > MAX_UNREPORTED_LOSS for loss in taken)
 
 
-def _guard(scores: Scores, shaping: Shaping, weights: Weights) -> tuple[float, float, float] | None:
+def _apply_guards(
+    scores: Scores, shaping: Shaping, weights: Weights
+) -> tuple[float, float, float] | None:
     """Return precision, recall, and the share that both keep; None if a score is missing."""
     precision = capped_precision(scores, shaping.limits, weights)
     if precision is None or scores.recall is None:
         return None
     shares = kept_shares(scores, shaping.limits)
-    guards = active(shaping.limits)
-    of_precision = [shares[guard.name] for guard in guards if guard.lowers == "precision"]
-    of_both = [shares[guard.name] for guard in guards if guard.lowers == "both"]
+    of_precision: list[float] = []
+    of_both: list[float] = []
+    for guard in list_active_guards(shaping.limits):
+        kept = of_precision if guard.lowers == "precision" else of_both
+        kept.append(shares[guard.name])
     # Factors, not differences: two faults cost more than one, and none goes below the worst.
     return _towards_worst(precision, add_mistakes(of_precision)), scores.recall, math.prod(of_both)
 
 
-def _combine(precision: float, recall: float, shaping: Shaping) -> float:
+def _combine_axes(precision: float, recall: float, shaping: Shaping) -> float:
     p, r = shaping.weights
     if shaping.objective == "f1":
         # Harmonic: the weaker axis counts most. Neither can be 0, since grades begin at 1.
@@ -208,4 +224,6 @@ def _combine(precision: float, recall: float, shaping: Shaping) -> float:
 
 def _towards_worst(reward: float, kept: float) -> float:
     """Move a reward towards the worst one: of 0.72, half is kept as 0.2 + 0.52 / 2."""
-    return WORST_SCORE + (reward - WORST_SCORE) * kept if kept < 1 else reward
+    if kept >= 1:
+        return reward
+    return WORST_SCORE + (reward - WORST_SCORE) * kept

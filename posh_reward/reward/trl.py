@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
 from posh_reward.posh.posh import PoSh
-from posh_reward.reward.columns import column_of, image_column_of
-from posh_reward.reward.guards import active, kept_shares
-from posh_reward.reward.objectives import Rewards, check_shared, together, trainer_of
+from posh_reward.reward.columns import get_column, get_image_column
+from posh_reward.reward.guards import kept_shares, list_active_guards
+from posh_reward.reward.objectives import Rewards, check_shared, find_trainer, together
 from posh_reward.reward.shaping import (
-    LOWERED_BY,
+    MAX_UNREPORTED_LOSS,
     REWARD_VERSION,
     SCORE_AXES,
     Shaping,
     is_lowered,
-    shape,
     shape_axes,
+    shape_reward,
 )
 from posh_reward.reward.texts import clean_completion, clean_reference, repeated_share
 from posh_reward.settings import shorten
@@ -44,7 +44,7 @@ T = TypeVar("T", bound=MetricResult)
 LogMetric = Callable[[str, float], None]
 LogExtra = Callable[[str, list[Any]], None]
 
-CALL = (
+CALL_FIGURES = (
     "words", "repeated_share", "failed_share", "seconds",
     "judge_requests", "judge_cached_share", "judge_doubtful_share",
 )  # fmt: skip
@@ -54,7 +54,7 @@ scoring, number of questions and rewrites, share of them answered from a cache, 
 whose reply was mostly not a grade."""
 
 
-WITHHELD = ("prompt", "completion", "completion_ids")
+WITHHELD_COLUMNS = ("prompt", "completion", "completion_ids")
 """Columns that TRL keeps from rewards (``grpo_trainer.py:1586``)."""
 
 
@@ -112,8 +112,10 @@ class FailureLimit:
             return
         self.judged += len(failures) - failed
         self.failed += failed
-        # In a row: one call that mostly worked resets the count.
-        self._failed_calls = self._failed_calls + 1 if 2 * failed > len(failures) else 0
+        if 2 * failed > len(failures):
+            self._failed_calls += 1
+        else:
+            self._failed_calls = 0  # in a row: one call that mostly worked resets the count
         if self._failed_calls < self.max_failed_calls:
             return
         self.stop_reason = self.stop_reason or Failure(
@@ -174,7 +176,7 @@ class MetricReward(ABC, Generic[T]):
     def _rewards(self, score: T) -> tuple[float | None, ...]:
         """Turn a score into one reward per objective."""
 
-    def _of_rules(self, scores: Sequence[T]) -> dict[str, float]:
+    def _build_guard_figures(self, scores: Sequence[T]) -> dict[str, float]:
         """Figures of what the reward's own rules did."""
         return {}
 
@@ -198,8 +200,9 @@ class MetricReward(ABC, Generic[T]):
             prompts: unused; part of TRL's contract.
             completions: strings, or conversations whose assistant turns are the text.
                 Thoughts in ``<think>`` tags are not scored.
-            log_metric: TRL's; called with the names of ``metrics`` at every call on every rank.
-            log_extra: TRL's; called with the names of ``extras`` likewise.
+            log_metric: TRL's; called with the names of ``build_call_figures`` at every call on
+                every rank.
+            log_extra: TRL's; called with the names of ``build_call_columns`` likewise.
             columns: the dataset's columns.
 
         Raises:
@@ -211,7 +214,7 @@ class MetricReward(ABC, Generic[T]):
         """
         if log_metric is None and columns.get("trainer_state") is not None:
             self._warn_of_silence()
-        check_shared(trainer_of(log_metric), lambda function: function is self)
+        check_shared(find_trainer(log_metric), lambda function: function is self)
         if len(self.objectives) > 1:
             raise ConfigError(
                 f"this reward is {len(self.objectives)} rewards ({', '.join(self.objectives)}): "
@@ -233,11 +236,12 @@ class MetricReward(ABC, Generic[T]):
         scores = self.scores(texts, *columns)
         if log_metric is not None:
             seconds = time.perf_counter() - begun
-            of_call = metrics(self.metric, scores, texts, before, seconds) | self._of_rules(scores)
-            for name, value in of_call.items():
+            figures = build_call_figures(self.metric, scores, texts, before, seconds)
+            figures |= self._build_guard_figures(scores)
+            for name, value in figures.items():
                 log_metric(name, value)
         if log_extra is not None:
-            for name, values in extras(self.metric, scores).items():
+            for name, values in build_call_columns(self.metric, scores).items():
                 log_extra(name, values)
         self.failures.note([score.failure for score in scores])
         return self.rewards_of(scores)
@@ -273,8 +277,10 @@ class MetricReward(ABC, Generic[T]):
     def scores(self, texts: list[Any], *columns: Any) -> list[T]:
         """Score a ``batch``; failures are in their places."""
         why = self.failures.stop_reason if self.failures.stopping else None
+        scores: list[T] = []
         try:
-            scores = self._score(texts, *columns) if why is None else []
+            if why is None:
+                scores = self._score(texts, *columns)
         except JudgeError as error:
             why = Failure("engine", f"the judge could not work: {error}")
         except PoshError:
@@ -302,10 +308,12 @@ class MetricReward(ABC, Generic[T]):
         Raises:
             ConfigError: two have the same name, or one is a model or its name.
         """
-        return together(self, *others) if others or len(self.objectives) > 1 else [self]
+        if not others and len(self.objectives) == 1:
+            return [self]
+        return together(self, *others)
 
 
-def metrics(
+def build_call_figures(
     metric: Figures[T], scores: Sequence[T], texts: Sequence[object], before: Usage, seconds: float
 ) -> dict[str, float]:
     """Return the figures of one call, such as ``posh/precision``: the same names at every call.
@@ -317,35 +325,35 @@ def metrics(
     now = metric.usage
     requests = now.requests + now.rewrites - before.requests - before.rewrites
     of_the_call = (
-        share(sum(len(text.split()) for text in strings), len(strings)),
-        share(math.fsum(map(repeated_share, strings)), len(strings)),
-        share(failed, len(scores)),
+        divide_or_nan(sum(len(text.split()) for text in strings), len(strings)),
+        divide_or_nan(math.fsum(map(repeated_share, strings)), len(strings)),
+        divide_or_nan(failed, len(scores)),
         seconds,
         float(requests),
-        share(now.cache_hits - before.cache_hits, requests),
-        share(now.doubtful - before.doubtful, requests),
+        divide_or_nan(now.cache_hits - before.cache_hits, requests),
+        divide_or_nan(now.doubtful - before.doubtful, requests),
     )
-    values = {**metric.figures(scores), **dict(zip(CALL, of_the_call, strict=True))}
+    values = {**metric.figures(scores), **dict(zip(CALL_FIGURES, of_the_call, strict=True))}
     return {f"{metric.name}/{name}": value for name, value in values.items()}
 
 
-def figure_columns(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[float | None]]:
+def build_figure_columns(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[float | None]]:
     """Return a column per figure, such as ``posh_f1``."""
     return {f"{metric.name}_{name}": values for name, values in metric.columns(scores).items()}
 
 
-def figure_names(reward: MetricReward[Any]) -> list[str]:
+def list_figure_names(reward: MetricReward[Any]) -> list[str]:
     """Return the names of the figures, such as ``posh_f1``."""
-    return list(figure_columns(reward.metric, []))
+    return list(build_figure_columns(reward.metric, []))
 
 
-def extras(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[Any]]:
+def build_call_columns(metric: Figures[T], scores: Sequence[T]) -> dict[str, list[Any]]:
     """Return a column per figure, and ``posh_failure``, which is empty where nothing failed."""
     failures = [str(score.failure or "") for score in scores]
-    return {**figure_columns(metric, scores), f"{metric.name}_failure": failures}
+    return {**build_figure_columns(metric, scores), f"{metric.name}_failure": failures}
 
 
-def share(part: float, whole: int) -> float:
+def divide_or_nan(part: float, whole: int) -> float:
     """Divide; NaN if ``whole`` is 0."""
     return part / whole if whole else math.nan
 
@@ -393,7 +401,7 @@ class PoshReward(MetricReward[Scores]):
                 f"posh is {posh!r} and shaping is {shaping!r}: the first argument is a metric; "
                 'write PoshReward(shaping=Shaping("separate"))'
             )
-        if reference_column in WITHHELD:
+        if reference_column in WITHHELD_COLUMNS:
             raise InputError(
                 f"reference_column is {reference_column!r}, which trainers of TRL do not pass to "
                 f"rewards: rename it, as with dataset.rename_column({reference_column!r}, "
@@ -414,7 +422,9 @@ class PoshReward(MetricReward[Scores]):
         """
         changed = [f"{name}={value}" for name, value in self.shaping.changed.items()]
         rules = f"{self.metric.signature}|reward:{REWARD_VERSION}"
-        return rules + (f"|shaping:{','.join(changed)}" if changed else "")
+        if not changed:
+            return rules
+        return f"{rules}|shaping:{','.join(changed)}"
 
     @property
     def objectives(self) -> Mapping[str, float | None]:
@@ -439,11 +449,11 @@ class PoshReward(MetricReward[Scores]):
         check_judge(self.metric)
 
     def _columns(self, columns: Mapping[str, Any], expected: int) -> tuple[list[Any], ...]:
-        references = column_of(columns, self.reference_column, expected, "reference_column")
+        references = get_column(columns, self.reference_column, expected, "reference_column")
         self._warn_of_language("a reference does", references, 0.0)
         if not self.metric.wants_images:
             return (references,)
-        return references, image_column_of(columns, expected, self.image_column)
+        return references, get_image_column(columns, expected, self.image_column)
 
     def _warn_of_language(self, which: str, texts: Sequence[object], share: float) -> None:
         from posh_reward.embedded.english.wordnet import is_english
@@ -464,7 +474,7 @@ class PoshReward(MetricReward[Scores]):
         self._warn_of_language("most completions of a call do", texts, 0.5)
         return self.metric.score(texts, *columns)
 
-    def _of_rules(self, scores: Sequence[Scores]) -> dict[str, float]:
+    def _build_guard_figures(self, scores: Sequence[Scores]) -> dict[str, float]:
         # A policy whose honest style is taken for a trick learns anything else instead.
         lowered = [s for s in scores if is_lowered(s, self.shaping, self.metric.weights)]
         if len(lowered) > len(scores) / 2 and "rules" not in self._warned:
@@ -473,13 +483,13 @@ class PoshReward(MetricReward[Scores]):
                 "the guards lower the rewards of %d of %d completions by more than %g, such as %s: "
                 "if these are honest, see in the log which guard takes how much, and in "
                 "docs/rewards.md what it is for",
-                len(lowered), len(scores), LOWERED_BY, shorten(lowered[0].generation),
+                len(lowered), len(scores), MAX_UNREPORTED_LOSS, shorten(lowered[0].generation),
             )  # fmt: skip
-        found = {f"{self.metric.name}/lowered_share": share(len(lowered), len(scores))}
+        found = {f"{self.metric.name}/lowered_share": divide_or_nan(len(lowered), len(scores))}
         kept = [kept_shares(s, self.shaping.limits) for s in scores if s.failure is None]
-        for guard in active(self.shaping.limits):
+        for guard in list_active_guards(self.shaping.limits):
             taken = math.fsum(1 - shares[guard.name] for shares in kept)
-            found[f"{self.metric.name}/guard_{guard.name}"] = share(taken, len(kept))
+            found[f"{self.metric.name}/guard_{guard.name}"] = divide_or_nan(taken, len(kept))
         return found
 
     def _failed(self, why: Failure) -> Scores:
@@ -487,5 +497,5 @@ class PoshReward(MetricReward[Scores]):
 
     def _rewards(self, score: Scores) -> tuple[float | None, ...]:
         if self.shaping.objective != "separate":
-            return (shape(score, self.shaping, self.metric.weights),)
+            return (shape_reward(score, self.shaping, self.metric.weights),)
         return shape_axes(score, self.shaping, self.metric.weights) or (None, None)

@@ -42,8 +42,8 @@ from posh_reward.errors import (
 from posh_reward.metrics.metric import package_version
 from posh_reward.metrics.records import record_class, records_adapter
 from posh_reward.posh.means import Weights
-from posh_reward.reward.texts import completion_of
-from posh_reward.reward.trl import MetricReward, figure_columns
+from posh_reward.reward.texts import cut_completion
+from posh_reward.reward.trl import MetricReward, build_figure_columns
 from posh_reward.serve.client import MetricInfo, list_row_fields
 from posh_reward.serve.window import BatchedMetric
 from posh_reward.types import Failure
@@ -151,7 +151,8 @@ def create_app(
     """Make an ASGI app that serves a metric and, to trainers, its reward.
 
     Args:
-        metric: one of those in ``metrics.records.RECORDS``; concurrent requests share its calls.
+        metric: one of those in ``metrics.records.RECORD_CLASSES``; concurrent requests share its
+            calls.
         reward: made from this ``metric``; needs only texts and references.
         key: expected in requests; None: no key needed.
         fallback: reward of a completion that could not be judged, since trainers need a number;
@@ -299,7 +300,7 @@ class Service:
         if len(set(sizes)) > 1:
             why = "query, prompts and labels differ in length: send one of each per completion"
             raise RequestError("invalid", why, field="query, prompts, labels", value=sizes)
-        completions = list(map(completion_of, body.query, body.prompts))
+        completions = list(map(cut_completion, body.query, body.prompts))
         for number, query in enumerate(body.query):
             if isinstance(query, str) and completions[number] is None and self._fallback is None:
                 why = "no reward: the query lacks its prompt's last line"
@@ -352,7 +353,7 @@ class Service:
                 texts = (completions[number], references[number])
                 self._report_failure(score.failure, number, texts, fields)
                 break
-        figures = figure_columns(self.reward.metric, scores)
+        figures = build_figure_columns(self.reward.metric, scores)
         figures["failed"] = [reward is None for reward in rewards]
         logs = {}
         for name, values in figures.items():

@@ -342,7 +342,7 @@ class RemotePosh(RemoteMetric):
 
     @property
     def weights(self) -> aggregate.Weights:
-        return aggregate.weights_of(self.info.weights or {})
+        return aggregate.read_weights(self.info.weights or {})
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
         figures = aggregate.figures(scores)

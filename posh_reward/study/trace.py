@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import ConfigError, InputError, escape_controls
-from posh_reward.metrics.metric import SEVERAL
+from posh_reward.metrics.metric import SEVERAL_REFERENCES
 from posh_reward.models.hub import UNKNOWN_IDENTITY, adapter_base, find_identity
 from posh_reward.provenance import ORIGIN_FIELDS, Origin, Origins, read_origin
 from posh_reward.run_record import RUN_FILE, UNCHECKED_WARNING, RunRecord, read_run
@@ -244,7 +244,7 @@ class Tracer:
             count += 1
             model = str(row.get("model") or unnamed)
             if signature := row.get("signature"):
-                signatures[str(signature).replace(SEVERAL, "")] = None
+                signatures[str(signature).replace(SEVERAL_REFERENCES, "")] = None
             try:
                 origins.add({**row, "model": model})
             except InputError as error:

@@ -14,8 +14,14 @@ from typing import Any, Protocol
 
 from posh_reward.datasets.images import path_exists
 from posh_reward.errors import InputError, JudgeError
-from posh_reward.metrics.metric import SEVERAL, read_reference
-from posh_reward.metrics.records import fields_of_record, metric_of, read_scores, reason_of, row_of
+from posh_reward.metrics.metric import SEVERAL_REFERENCES, read_reference
+from posh_reward.metrics.records import (
+    find_failure_reason,
+    list_record_fields,
+    read_metric_name,
+    read_scores,
+    write_row,
+)
 from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import ORIGIN_COLUMN, Origins, read_origin
 from posh_reward.settings import shorten, shorten_list
@@ -257,7 +263,7 @@ class RowScorer(ABC):
 
     def row(self, item: TableItem, scores: Any, **columns: object) -> tables.Row:
         """The row of one item: its ``head``, the fields of its scores, ``columns``, lists last."""
-        fields = {**row_of(self.record, scores), **columns}
+        fields = {**write_row(self.record, scores), **columns}
         lists_last = sorted(
             fields, key=lambda name: (isinstance(fields[name], list), name == "signature")
         )
@@ -277,7 +283,7 @@ class RowScorer(ABC):
         """Raise ``InputError`` if this is not a row of the metric."""
         own: Iterable[str] = ("failure", "signature")
         if self.record:
-            own = fields_of_record(self.record)
+            own = list_record_fields(self.record)
         needed = [name for name in (*own, *self._columns) if name not in self.optional]
         if missing := [name for name in needed if name not in row]:
             raise InputError(f"it lacks {', '.join(missing)}")
@@ -286,7 +292,7 @@ class RowScorer(ABC):
 
     def reread(self, row: tables.Row) -> tables.Row:
         """Return a row of a finished CSV or Parquet file as it was before it was written."""
-        if not self.record or metric_of(row) != self.record:
+        if not self.record or read_metric_name(row) != self.record:
             raise InputError("its rows cannot be read back")
         read = tables.parse_cells(self.record, row)
         for name in self._columns:  # numbers beside the record's
@@ -408,7 +414,7 @@ def check_earlier(
                 f"row {place} of {name!r} is not a row of scores ({error}): choose another output"
             ) from None
         earlier = row["signature"]
-        if earlier.replace(SEVERAL, "") != scorer.signature:
+        if earlier.replace(SEVERAL_REFERENCES, "") != scorer.signature:
             raise InputError(
                 f"{name!r} was scored as {earlier}, not as {scorer.signature}: {RESTART_REMEDY}"
             )
@@ -448,7 +454,7 @@ def score_batches(
     while chunk := list(islice(items, batch)):
         rows = scorer.rows(chunk)
         waiting.append(rows)
-        reasons = [reason_of(row) for row in rows if scorer.has_question(row)]
+        reasons = [find_failure_reason(row) for row in rows if scorer.has_question(row)]
         if None in reasons:
             failures, works = 0, True
         elif reasons:

@@ -14,7 +14,7 @@ from typing import Any
 from posh_reward.embedded.english.wordnet import is_english
 from posh_reward.errors import InputError, on_one_line
 from posh_reward.markup import find_markup
-from posh_reward.metrics.records import reason_of
+from posh_reward.metrics.records import find_failure_reason
 from posh_reward.models.model import explain_doubtful_replies
 from posh_reward.provenance import Origins
 from posh_reward.tables.statistics import (
@@ -163,7 +163,7 @@ class ScoreTotals:
         words = len((row["generation"] or "").split())
         model.words += words
         if row[self.metric_columns.leading] is None:
-            self.failures.setdefault(reason_of(row) or "", ReasonCount()).add(row["id"])
+            self.failures.setdefault(find_failure_reason(row) or "", ReasonCount()).add(row["id"])
             return
         for doubt in self.metric_columns.doubts(row):
             self.doubts.setdefault(doubt, ReasonCount()).add(row["id"])

@@ -23,11 +23,11 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, get_args, get_orig
 
 from posh_reward.errors import BusyError, InputError, MissingDependencyError, cut_middle
 from posh_reward.metrics.records import (
-    EARLIER,
-    RECORDS,
-    fields_of_record,
-    main_type,
-    metric_of,
+    EARLIER_NAMES,
+    RECORD_CLASSES,
+    find_main_type,
+    list_record_fields,
+    read_metric_name,
     read_scores,
 )
 from posh_reward.process.locks import open_alone, whole_file
@@ -419,13 +419,13 @@ def _infer_schema(rows: Sequence[Row]) -> pyarrow.Schema:
     """Column types: those of the metric's record, texts, and otherwise those of the values."""
     import pyarrow as pa
 
-    metric = metric_of(rows[0])
+    metric = read_metric_name(rows[0])
     known: dict[str, Any] = dict.fromkeys(TEXT_COLUMNS, str)
     if metric.startswith("prove"):
         known |= dict.fromkeys(PROVE_TEXT_COLUMNS, str)
     known["failure"] = Failure
-    if metric in RECORDS:
-        known |= fields_of_record(metric)
+    if metric in RECORD_CLASSES:
+        known |= list_record_fields(metric)
     columns = []
     for name in rows[0]:
         if name in known:
@@ -442,7 +442,7 @@ def find_arrow_type(hint: Any) -> pyarrow.DataType:
     """Type of a column for a field of a record, such as ``tuple[Element, ...]``."""
     import pyarrow as pa
 
-    kind = main_type(hint)
+    kind = find_main_type(hint)
     if is_dataclass(kind):
         fields = get_type_hints(kind)
         return pa.struct([(name, find_arrow_type(each)) for name, each in fields.items()])
@@ -656,14 +656,14 @@ def read_row(metric: str, row: Row) -> Any:
 
 def parse_cells(metric: str, row: Row) -> Row:
     """A metric's row read from CSV, with numbers and lists where it has their texts."""
-    types = dict(fields_of_record(metric))
-    types |= {old: types.get(new) for old, new in EARLIER[metric].items()}
+    types = dict(list_record_fields(metric))
+    types |= {old: types.get(new) for old, new in EARLIER_NAMES[metric].items()}
     read = dict(row)
     if "failure_kind" in row:  # before 0.2 a reason was a text
         read["failure"] = row.get("failure") or None
         del types["failure"]
     for name, hint in types.items():
-        cell, kind = read.get(name), main_type(hint)
+        cell, kind = read.get(name), find_main_type(hint)
         if isinstance(cell, str) and kind not in (str, type(None)):
             try:
                 read[name] = _parse_cell(cell, kind)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.datasets.load_dataset import check_columns
 from posh_reward.errors import ConfigError
-from posh_reward.reward.objectives import SharedCall, check_shared, metrics_of
+from posh_reward.reward.objectives import SharedCall, check_shared, find_metrics
 from posh_reward.settings import shorten_list
 from posh_reward.text_values import has_text
 
@@ -27,7 +27,7 @@ def check_datasets(trainer: Trainer) -> None:
     for function in functions:
         if hasattr(function, "objectives") or isinstance(_get_call(function), SharedCall):
             check_shared(trainer, partial(_are_together, function))
-    rewards = metrics_of(trainer)
+    rewards = find_metrics(trainer)
     for where, dataset in _iterate_datasets(trainer):
         columns = getattr(dataset, "features", None)
         if columns is None:

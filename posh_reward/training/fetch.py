@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import check_dataset, check_name_of_hub, is_drawn
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install_command
-from posh_reward.graph.maverick import PAPER_WEIGHTS, default_env, make_env, python_of
+from posh_reward.graph.maverick import PAPER_WEIGHTS, default_env, locate_python, make_env
 from posh_reward.models.hub import MODEL_FILES, find_missing_file
 from posh_reward.posh.load_judge import engine_settings
 from posh_reward.posh.load_metric import read_metric
@@ -139,7 +139,7 @@ def is_here(asset: Asset) -> bool:
 
         return is_pipeline(asset.name)
     if asset.kind == "environment":
-        return python_of(Path(asset.name)).exists()
+        return locate_python(Path(asset.name)).exists()
     if asset.kind == "dataset":
         from datasets import config
         from datasets.naming import camelcase_to_snakecase

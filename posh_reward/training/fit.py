@@ -17,7 +17,7 @@ from posh_reward.errors import ConfigError
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.posh.load_judge import engine_settings
 from posh_reward.posh.load_metric import metric_flags, read_metric
-from posh_reward.posh.workers import MOST_PROCESSES, worker_gib
+from posh_reward.posh.workers import MAX_DEFAULT_PROCESSES, estimate_worker_gib
 from posh_reward.training.base_model import find_base_model
 from posh_reward.training.run_settings import Processes, bound_prompt_tokens
 
@@ -353,7 +353,7 @@ def _count_workers(metric: Mapping[str, Any]) -> int:
     on_gpu = metric.get("parser_device") != "cpu"
     if str(metric.get("parser")).endswith("_trf") and on_gpu:
         return 0
-    processes = metric.get("processes") or MOST_PROCESSES
+    processes = metric.get("processes") or MAX_DEFAULT_PROCESSES
     return int(processes) if processes > 1 else 0
 
 
@@ -693,7 +693,9 @@ def machine_memory(run: TrainingRun) -> Phase:
     state = model_state(run.parameters, run.layout).on_host / GIB
     asleep = sum(grader.asleep / GIB for _, grader in run.graders if grader.sleeps)
     vllms = sum(not grader.packed for _, grader in run.graders)
-    processes = TRAINER_HOST_GIB + VLLM_HOST_GIB * vllms + worker_gib(run.parser) * run.workers
+    processes = (
+        TRAINER_HOST_GIB + VLLM_HOST_GIB * vllms + estimate_worker_gib(run.parser) * run.workers
+    )
     processes += MAVERICK_HOST_GIB * (run.coref == "maverick")
     saved = run.shape.parameters * 2 / GIB
     exact = MemoryPart("weights", count * (state + asleep) + saved, exact=True)
@@ -810,7 +812,8 @@ ASSUMPTIONS = [
     f"  a machine's memory: {TRAINER_HOST_GIB:g} GiB per trainer, {MAVERICK_HOST_GIB:g} for "
     f"Maverick, {VLLM_HOST_GIB:g} per vLLM judge plus its sleeping weights, each tensor rounded up "
     "to a power of two",
-    f"  and {worker_gib('embedded'):g} per worker process of the metric, "
-    f"{worker_gib('_trf'):g} with a parser *_trf on the CPU; none with one on the GPU; without the "
-    f"setting processes, the most that there may be, {MOST_PROCESSES} for each trainer",
+    f"  and {estimate_worker_gib('embedded'):g} per worker process of the metric, "
+    f"{estimate_worker_gib('_trf'):g} with a parser *_trf on the CPU; none with one on the "
+    "GPU; without the "
+    f"setting processes, the most that there may be, {MAX_DEFAULT_PROCESSES} for each trainer",
 ]

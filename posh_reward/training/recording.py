@@ -23,7 +23,7 @@ from posh_reward.models.hub import (
     find_identity,
     read_samples,
 )
-from posh_reward.reward.objectives import metrics_of
+from posh_reward.reward.objectives import find_metrics
 from posh_reward.run_record import UNCHECKED_WARNING, RunRecord, read_run, write_run
 from posh_reward.training.learning import read_progress
 from posh_reward.training.output_folder import find_differing_settings
@@ -132,7 +132,7 @@ def _with_progress(record: RunRecord, state: TrainerState) -> RunRecord:
 def _new_record(
     trainer: Trainer, script: Any, model: Any, settings: Mapping[str, Any]
 ) -> RunRecord:
-    rewards = [each for each in metrics_of(trainer) if hasattr(each, "signature")]
+    rewards = [each for each in find_metrics(trainer) if hasattr(each, "signature")]
     signatures = dict.fromkeys(reward.signature for reward in rewards)
     evaluated: Any = trainer.eval_dataset
     if isinstance(evaluated, dict):  # the others are controls

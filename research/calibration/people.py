@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from posh_reward.metrics.metric import joined_references
+from posh_reward.metrics.metric import join_references
 from posh_reward.tables.statistics import kendall, pearson
 
 SIDES = ("precision", "recall", "f1")
@@ -58,7 +58,7 @@ def flickr8k(folder: Path, sample: int | None = None) -> Ratings:
     pairs: list[Pair] = []
     of, images, ratings = [], [], []
     for row in lines(folder / "flickr8k_expert_dev.jsonl", sample):
-        reference = joined_references(row["references"])
+        reference = join_references(row["references"])
         for candidate in row["candidates"]:
             for rating in candidate["ratings"]:
                 of.append(len(pairs))
@@ -78,7 +78,7 @@ def thumb(folder: Path, sample: int | None = None) -> Ratings:
         score: np.array([row[name] for row in rows], dtype=np.float64)
         for score, name in zip(SIDES, ("P", "R", "total"), strict=True)
     }
-    pairs = [(row["caption"], joined_references(row["references"])) for row in rows]
+    pairs = [(row["caption"], join_references(row["references"])) for row in rows]
     images = [row["image"] for row in rows]
     return Ratings("THumB", pairs, np.arange(len(rows)), images, people, pearson)
 

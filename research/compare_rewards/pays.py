@@ -13,7 +13,7 @@ from typing import Any
 
 from posh_reward import PoSh
 from posh_reward.reward.guards import Guards
-from posh_reward.reward.shaping import Shaping, shape, shape_axes
+from posh_reward.reward.shaping import Shaping, shape_axes, shape_reward
 from posh_reward.reward.texts import without_thoughts
 from research.eval_planted import NOUNS, SENTENCE, blind_list
 from research.tables import Table
@@ -99,7 +99,7 @@ def pays(posh: PoSh, texts: dict[str, list[tuple[str, str]]]) -> list[Payment]:
                 name,
                 {axis: fmean(getattr(each, axis) for each in scores) for axis in AXES},
                 {
-                    setting: fmean(shape(each, shaping) or 0.0 for each in scores)
+                    setting: fmean(shape_reward(each, shaping) or 0.0 for each in scores)
                     for setting, shaping in SETTINGS.items()
                 },
                 (fmean(p for p, _ in axes), fmean(r for _, r in axes)),

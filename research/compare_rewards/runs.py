@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from posh_reward import PoSh
 from posh_reward.models.fake_model import make_fake_verdict
-from posh_reward.posh.examine import SUPPORTED
+from posh_reward.posh.examine import MIN_SUPPORTED_GRADE
 from posh_reward.posh.judge import Judge
 from posh_reward.tables.engine import Columns, TableSettings, score_table
 from posh_reward.tables.standings import average_by_model, compare_rows
@@ -86,7 +86,8 @@ GROUP = 8  # completions per image, as in CONFIG
 COMPLETIONS = 128  # per step, in one process; the demo has two processes with 64 each
 AXES = ("precision", "recall", "f1")
 TRUE = "true details"
-"""Count of a description's elements that the drawing supports: graded at least ``SUPPORTED``."""
+"""Count of a description's elements that the drawing supports: graded at least
+``MIN_SUPPORTED_GRADE``."""
 FIGURES = (*AXES, TRUE)  # by which runs are compared
 Values = npt.NDArray[np.float64]
 
@@ -194,10 +195,11 @@ def in_full(dataset: str) -> str:
 
 def true_details(rows: Sequence[Row]) -> list[float]:
     """Count the details of each description that its reference supports, in the order of ids."""
-    return [
-        float(sum(e["direction"] == "precision" and (e["grade"] or 0) >= SUPPORTED for e in each))
-        for each in (row["elements"] for row in sorted(rows, key=lambda row: str(row["id"])))
-    ]
+    counts: list[float] = []
+    for row in sorted(rows, key=lambda row: str(row["id"])):
+        own = [element for element in row["elements"] if element["direction"] == "precision"]
+        counts.append(float(sum((each["grade"] or 0) >= MIN_SUPPORTED_GRADE for each in own)))
+    return counts
 
 
 def held_out(model: Path, stem: Path, dataset: str) -> list[Row]:

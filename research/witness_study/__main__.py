@@ -24,7 +24,7 @@ import numpy as np
 from posh_reward import PoSh
 from posh_reward.datasets.scenes import Scene, caption, draw_scene, generate_scenes, uneven_caption
 from posh_reward.pages.element_marks import PairCard, render_pairs
-from posh_reward.posh.examine import SUPPORTED
+from posh_reward.posh.examine import MIN_SUPPORTED_GRADE
 from posh_reward.posh.means import mean_score
 from posh_reward.tables.statistics import (
     Floats,
@@ -134,14 +134,14 @@ def table(cases: Sequence[Case]) -> Table:
     rows = [
         line(case, bar, sure[case.kind])
         for case in cases
-        for bar in ((SUPPORTED,) if case.errs else (NEVER, *BARS))
+        for bar in ((MIN_SUPPORTED_GRADE,) if case.errs else (NEVER, *BARS))
     ]
     return Table(head, rows)
 
 
 def at_default_bar(whole: Table) -> Table:
     """Return the rows without a witness and at the default bar, without overall correlations."""
-    rows = [row for row in whole.rows if row[2] in ("never", f"{SUPPORTED:g}")]
+    rows = [row for row in whole.rows if row[2] in ("never", f"{MIN_SUPPORTED_GRADE:g}")]
     head, *lines = [[*row[:2], *row[3:7]] for row in (whole.head, *rows)]
     return Table(head, [[kind, errs or "no witness", *rest] for kind, errs, *rest in lines])
 
@@ -188,7 +188,7 @@ def below(graded: Iterable[Sequence[Element]], sure: Iterable[Scores]) -> Iterat
     for elements, scores in zip(graded, sure, strict=True):
         for element, at in zip(elements, at_bar(scores, HIGHEST_GRADE), strict=True):
             if at.image_grade is not None and at.image_grade.grade == HIGHEST_GRADE:
-                yield float((element.grade or 0.0) < SUPPORTED)
+                yield float((element.grade or 0.0) < MIN_SUPPORTED_GRADE)
 
 
 def marks_page(scenes: Sequence[Scene], witness: str) -> str:

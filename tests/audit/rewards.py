@@ -19,7 +19,7 @@ from posh_reward.datasets.scenes import caption as wording
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
 from posh_reward.posh.oracle import ground_entities, is_true
-from posh_reward.reward.texts import clean
+from posh_reward.reward.texts import clean_text
 from posh_reward.types import Description, Question, SceneGraph
 
 WORD = re.compile(r"[A-Za-z]+")
@@ -152,7 +152,7 @@ def plain(text: str) -> str:
 
     Each sentence about a scene begins with a place.
     """
-    lines = (" ".join(line.split()) for line in clean(text).splitlines())
+    lines = (" ".join(line.split()) for line in clean_text(text).splitlines())
     return PLACE.sub(r". \1", " ".join(line for line in lines if line.strip(" .") not in TITLES))
 
 

@@ -10,7 +10,7 @@ from posh_reward import PoSh
 from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import caption, draw_scene, generate_scenes
-from posh_reward.metrics.records import reason_of
+from posh_reward.metrics.records import find_failure_reason
 from posh_reward.tables.tables import find_format, read_scores_of_row, read_table, write_table
 from posh_reward.types import Failure
 from tests.cli.running import GENERATION, REFERENCE, Row, pairs, rows_in, run, write_rows
@@ -105,7 +105,7 @@ def test_a_missing_text_fails_its_own_row_only(tmp_path: Path) -> None:
     ]
     out = tmp_path / "out.jsonl"
     assert run("score", write_rows(tmp_path / "in.jsonl", nothing), "-o", out) == EXIT_INCOMPLETE
-    assert [reason_of(row) for row in rows_in(out)] == [
+    assert [find_failure_reason(row) for row in rows_in(out)] == [
         None,
         "the generation is missing",
         "the reference is missing",
@@ -282,7 +282,9 @@ def test_a_witness_looks_at_the_rows_of_the_dataset_that_was_described(
     *seen, beyond = rows_in(out)
     assert all(row["precision"] is not None for row in seen)
     assert any(each.image_grade for row in seen for each in read_scores_of_row(row).elements)
-    assert reason_of(beyond) == f"its image is beyond the end of {name!r}, which has 2 rows"
+    assert (
+        find_failure_reason(beyond) == f"its image is beyond the end of {name!r}, which has 2 rows"
+    )
 
 
 def test_a_witness_needs_a_column_of_images(

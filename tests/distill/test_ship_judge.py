@@ -18,7 +18,7 @@ from posh_reward.distill.judge_runs import judge_choice
 from posh_reward.distill.question_set import QuestionSet
 from posh_reward.distill.ship_judge import choose_doubt, measure_judge, save_judge, write_card
 from posh_reward.errors import InputError
-from posh_reward.posh.cascade import Cascade, doubt_of
+from posh_reward.posh.cascade import Cascade, measure_uncertainty
 from posh_reward.posh.load_judge import load_judge, load_witness
 from posh_reward.types import Verdict
 from tests.models.tiny import byte_tokenizer, tiny_model
@@ -95,6 +95,6 @@ def test_the_threshold_of_a_cascade_by_hand() -> None:
                 Verdict((0.4, 0.0, 0.0, 0.0, 0.6))]  # fmt: skip
     assert choose_doubt(verdicts, np.array([5.0, 1.0, 1.0])) == pytest.approx((0, 1 / 3))
     doubt, handed_on = choose_doubt(verdicts, np.array([5.0, 1.0, 5.0]))
-    assert doubt == doubt_of(verdicts[2])
+    assert doubt == measure_uncertainty(verdicts[2])
     assert handed_on == 0
     assert choose_doubt(verdicts[:2], np.array([1.0, 5.0])) == (0, 1)

@@ -7,7 +7,12 @@ import pytest
 
 from posh_reward.errors import InputError
 from posh_reward.graph.components import read_syntax
-from posh_reward.graph.entities import LEFT, RIGHT, coreference, naming_tokens
+from posh_reward.graph.entities import (
+    LEFT_CLUSTER,
+    RIGHT_CLUSTER,
+    find_naming_tokens,
+    read_coreference,
+)
 from posh_reward.types import Clusters, Relation, SceneGraph, Span
 from tests.parses import build, parse
 
@@ -123,11 +128,11 @@ COUPLE = (
 
 def words(sentence: str, first: int, last: int) -> list[str]:
     syntax = read_syntax(parse(sentence))
-    return [syntax.text[token] for token in naming_tokens(syntax, (first, last))]
+    return [syntax.text[token] for token in find_naming_tokens(syntax, (first, last))]
 
 
 def owners(*sentences: str, clusters: Clusters) -> dict[int, int]:
-    found = coreference(read_syntax(parse(*sentences)), clusters)
+    found = read_coreference(read_syntax(parse(*sentences)), clusters)
     return dict(found.cluster_of)
 
 
@@ -144,7 +149,7 @@ def test_the_noun_before_a_hyphen_is_not_the_head() -> None:
 
 def test_a_mention_ends_with_its_first_sentence() -> None:
     syntax = read_syntax(parse("the/DET/ROOT/0 old/ADJ/dep/0", "The/DET/det/1 dog/NOUN/ROOT/1"))
-    assert naming_tokens(syntax, (0, 3)) == [0, 1]
+    assert find_naming_tokens(syntax, (0, 3)) == [0, 1]
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -161,18 +166,18 @@ def sides(*words: str) -> dict[int, int]:
 
 def test_our_left_and_our_right_are_clusters_of_their_own() -> None:
     found = sides("our", "left", "OUR", "Left", "our", "right", "our", "right")
-    assert found == {1: LEFT, 3: LEFT, 5: RIGHT, 7: RIGHT}
+    assert found == {1: LEFT_CLUSTER, 3: LEFT_CLUSTER, 5: RIGHT_CLUSTER, 7: RIGHT_CLUSTER}
 
 
 def test_without_our_left_the_release_takes_our_right_for_it() -> None:
-    assert sides("our", "right", "our", "right") == {1: LEFT, 3: LEFT}
+    assert sides("our", "right", "our", "right") == {1: LEFT_CLUSTER, 3: LEFT_CLUSTER}
 
 
 def test_a_side_leaves_its_cluster_which_lists_it_still() -> None:
     sentence = "side/NOUN/ROOT/0 our/PRON/poss/2 left/NOUN/dep/0"
     syntax, clusters = read_syntax(parse(sentence)), (((0, 0), (1, 2)),)
-    found = coreference(syntax, clusters)
-    assert found.cluster_of == {0: 0, 2: LEFT}
+    found = read_coreference(syntax, clusters)
+    assert found.cluster_of == {0: 0, 2: LEFT_CLUSTER}
     assert found.former == {2: 0}
 
 

@@ -20,7 +20,7 @@ from posh_reward.graph.maverick import (
     MaverickCoref,
     UnresolvedTextError,
     default_env,
-    python_of,
+    locate_python,
 )
 from posh_reward.types import Clusters
 from tests.parses import VOCAB
@@ -50,7 +50,7 @@ class Maverick:
 
 def make_env(folder: Path, interpreter: str) -> Path:
     """An environment whose interpreter is a script."""
-    python = python_of(folder)
+    python = locate_python(folder)
     python.parent.mkdir(parents=True)
     python.write_text(interpreter)
     python.chmod(0o755)
@@ -97,7 +97,7 @@ def test_a_worker_that_never_starts_is_given_up(
         resolve(coref("absent"), "he he")
     with pytest.raises(MissingDependencyError, match="Repair its environment with: python -m"):
         resolve(coref("missing"), "he he")
-    monkeypatch.setattr(maverick, "START_TIMEOUT", 0.001)
+    monkeypatch.setattr(maverick, "START_TIMEOUT_SECONDS", 0.001)
     with pytest.raises(CorefError, match=r"within 0.001 s"):
         resolve(coref(), "he he")
 
@@ -247,10 +247,10 @@ def test_the_worker_keeps_the_protocol_clean(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_maverick_itself_resolves_texts(tmp_path: Path) -> None:
     env = default_env()
-    if not python_of(env).exists():
+    if not locate_python(env).exists():
         pytest.skip(f"{env} is not there: {maverick.setup_command(env)}, and {ENV_VARIABLE}")
     tiny = HERE / "tiny_maverick.py"
-    subprocess.run([python_of(env), "-I", tiny, tmp_path / "tiny"], check=True)
+    subprocess.run([locate_python(env), "-I", tiny, tmp_path / "tiny"], check=True)
     resolver = MaverickCoref(str(tmp_path / "tiny"), env=env)
     man = doc("A man sits . He holds a lamp . \n\n The man sleeps .", starts=(4, 10))
     girl = doc("A girl stands to our left . She holds the dog .", starts=(7,))

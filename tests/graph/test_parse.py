@@ -32,7 +32,7 @@ TEXT = (
 
 @pytest.fixture(scope="module")
 def doc() -> Doc:
-    return parse.parse(parse.load_parser(), [TEXT])[0]
+    return parse.parse_texts(parse.load_parser(), [TEXT])[0]
 
 
 def test_labels_are_those_of_clearnlp(doc: Doc) -> None:
@@ -47,21 +47,23 @@ def test_copula_heads_its_clause(doc: Doc) -> None:
 
 
 def test_texts_are_stripped_and_keep_their_order() -> None:
-    docs = parse.parse(parse.load_parser(), ["  A dog sleeps. \n", "", "A cat sits."])
+    docs = parse.parse_texts(parse.load_parser(), ["  A dog sleeps. \n", "", "A cat sits."])
     assert [doc.text for doc in docs] == ["A dog sleeps.", "", "A cat sits."]
     assert docs[0][0].idx == 0
 
 
 def test_a_blank_line_ends_a_sentence() -> None:
     text = "The Market\n\nTwo women stand by a stall. \n\nA dog sleeps."
-    [doc] = parse.parse(parse.load_parser(), [text])
+    [doc] = parse.parse_texts(parse.load_parser(), [text])
     assert [sentence[0].text for sentence in doc.sents] == ["The", "Two", "A"]
 
 
 def test_parses_do_not_depend_on_the_batch() -> None:
     nlp = parse.load_parser()
-    alone = parse.parse(nlp, [TEXT])[0]
-    together = parse.parse(nlp, ["A dog.", TEXT, "Two men row a boat across a wide river."])[1]
+    alone = parse.parse_texts(nlp, [TEXT])[0]
+    together = parse.parse_texts(nlp, ["A dog.", TEXT, "Two men row a boat across a wide river."])[
+        1
+    ]
     assert [(t.dep_, t.head.i) for t in alone] == [(t.dep_, t.head.i) for t in together]
 
 
@@ -125,7 +127,7 @@ def test_an_installed_pipeline_is_loaded(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_pipeline_without_a_parser_is_refused() -> None:
     with pytest.raises(InputError, match="has no parser, tagger, lemmatizer"):
-        parse.check(spacy.blank("en"), "xx_ent_wiki_sm")
+        parse.check_pipeline(spacy.blank("en"), "xx_ent_wiki_sm")
 
 
 def test_a_pipeline_with_other_labels_is_refused() -> None:
@@ -136,7 +138,7 @@ def test_a_pipeline_with_other_labels_is_refused() -> None:
     for label in ("nsubj", "obj", "obl"):
         parser.add_label(label)
     with pytest.raises(InputError, match="does not emit ClearNLP labels"):
-        parse.check(nlp, "de_core_news_sm")
+        parse.check_pipeline(nlp, "de_core_news_sm")
 
 
 def test_tree_breaks_a_cycle_at_its_weakest_arc() -> None:
@@ -194,7 +196,7 @@ def test_no_text_takes_much_longer_than_an_ordinary_one(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tokens_spell_the_text(family: str) -> None:
-    text = FAMILIES[family](3 * parse.LONGEST_RUN + 7)
+    text = FAMILIES[family](3 * parse.MAX_RUN_CHARACTERS + 7)
     doc = parse.tokenize(parse.load_parser(), text)
     assert doc.text == text
     assert all(text[token.idx :].startswith(token.text) for token in doc)
@@ -204,7 +206,7 @@ def test_tokens_spell_the_text(family: str) -> None:
     "text",
     [
         "A woman can't sit (or stand) here.",
-        f"See {'a' * parse.LONGEST_RUN} and {'!' * parse.LONGEST_RUN}",
+        f"See {'a' * parse.MAX_RUN_CHARACTERS} and {'!' * parse.MAX_RUN_CHARACTERS}",
         "a-woman,a-man,their-dogs," * 20,  # spaces after commas are missing
     ],
 )
@@ -257,7 +259,7 @@ def faulty_trf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
 def test_a_pipeline_that_fails_on_the_gpu_runs_on_the_cpu_and_says_so(
     faulty_trf: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (doc,) = parse.parse(parse.load_parser(faulty_trf), ["A dog sleeps."])
+    (doc,) = parse.parse_texts(parse.load_parser(faulty_trf), ["A dog sleeps."])
     assert [token.dep_ for token in doc] == ["det", "nsubj", "ROOT", "punct"]
     assert "en_core_faulty_trf fails on the GPU and runs on the CPU" in caplog.text
     assert "Unable to avoid copy" in caplog.text

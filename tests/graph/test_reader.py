@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from posh_reward.errors import InputError
-from posh_reward.graph.reader import Reader, describe, read_description, write_description
+from posh_reward.graph.reader import Reader, describe_doc, read_description, write_description
 from posh_reward.store import Store
 from posh_reward.types import Attribute, Clusters, Description, Entity, Relation, SceneGraph, Token
 from tests.parses import VOCAB, build, parse
@@ -55,10 +55,10 @@ def test_other_rules_parse_the_text_again(tmp_path: Path) -> None:
 def test_a_broken_stored_description_is_parsed_again(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.sqlite")
     reader = Reader(coref=Recording(), store=store)
-    store.put("graph", reader._space, {DOG: "[]"})
+    store.put("graph", reader._store_space, {DOG: "[]"})
     [description] = reader.read([DOG], keep=True)
     assert isinstance(description, Description)
-    assert store.get("graph", reader._space, [DOG]) == {DOG: write_description(description)}
+    assert store.get("graph", reader._store_space, [DOG]) == {DOG: write_description(description)}
 
 
 def test_a_wrong_device_of_the_parser_is_refused() -> None:
@@ -113,7 +113,7 @@ LABELS = [
 
 def test_a_sentence_becomes_a_graph() -> None:
     sees = parse("A/DET/det/2 red/ADJ/amod/2 dog/NOUN/nsubj/3 sees/VERB/ROOT/3 us/PRON/dobj/3")
-    described = describe(sees, (((2, 2), (4, 4)),))
+    described = describe_doc(sees, (((2, 2), (4, 4)),))
     assert described.text == "A red dog sees us"
     assert described.clusters == (((2, 2), (4, 4)),)
     assert described.tokens[2] == Token("dog", "dog", "NOUN", "nsubj", 3, 0, (6, 9))
@@ -125,7 +125,7 @@ def test_a_sentence_becomes_a_graph() -> None:
 
 def test_spans_point_into_the_text() -> None:
     run = "Boys/NOUN/nsubj/1 run/VERB/ROOT/1 down/ADP/prt/1 hills/NOUN/dobj/1"
-    described = describe(parse(run, "They/PRON/nsubj/1 laugh/VERB/ROOT/1"), (((0, 0), (4, 4)),))
+    described = describe_doc(parse(run, "They/PRON/nsubj/1 laugh/VERB/ROOT/1"), (((0, 0), (4, 4)),))
     boys, hills = described.graph.entities
     spans = [*boys.spans, *hills.spans, *boys.attributes[0].spans]
     spans += described.graph.relations[0].spans

@@ -31,7 +31,7 @@ from posh_reward.models.vllm import VllmModel
 from posh_reward.posh.check import PROBES
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.load_judge import load_judge
-from posh_reward.posh.wording import rewrite_prompt
+from posh_reward.posh.wording import build_rewrite_prompt
 from posh_reward.training.doctor.node_checks import free_port
 from posh_reward.types import Phrase, Usage, Verdict
 from tests.processes import alive
@@ -48,7 +48,7 @@ ASKED = [
     for text in PROBES
     for word in ("the man", "ships", "a plum shawl")
 ]
-PHRASES = [rewrite_prompt(Phrase(text, "attribute")) for text in ("plum shawl", "tall man")]
+PHRASES = [build_rewrite_prompt(Phrase(text, "attribute")) for text in ("plum shawl", "tall man")]
 THINKING = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "<|im_start|>assistant\n<think>\n"

@@ -28,7 +28,7 @@ from posh_reward.models.packed.packing import Pack
 from posh_reward.models.packed.runner import NO_ROOM
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.load_judge import load_judge
-from posh_reward.posh.wording import prompt, rewrite_prompt
+from posh_reward.posh.wording import build_prompt, build_rewrite_prompt
 from posh_reward.store import Store
 from tests.models.tiny import byte_tokenizer, masses, tiny_model
 from tests.stores import rows_by_kind
@@ -55,13 +55,13 @@ def questions(preset: str = "released", generations: int = 2) -> list[Prompt]:
             ask = types.Question("precision", "entity", thing, generation, reference, 0)
             red = "red" * number
             told = types.Question("recall", "attribute", thing, reference, generation, 0, red)
-            prompts += [prompt(ask, preset), prompt(told, preset)]
+            prompts += [build_prompt(ask, preset), build_prompt(told, preset)]
     return sorted(set(prompts), key=lambda p: (p.prefix, p.suffix))
 
 
 def phrases(preset: str = "released") -> list[Prompt]:
     texts = ("man tall", "man small", "coat red", "dog brown small", "x")
-    return [rewrite_prompt(types.Phrase(text, "attribute"), preset) for text in texts]
+    return [build_rewrite_prompt(types.Phrase(text, "attribute"), preset) for text in texts]
 
 
 @torch.inference_mode()

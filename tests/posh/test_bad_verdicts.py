@@ -16,7 +16,7 @@ from posh_reward.models.model import Prompt
 from posh_reward.models.model import make_verdict as read_masses
 from posh_reward.posh.fake_judge import FakeJudge, fake_model
 from posh_reward.posh.judge import PromptJudge
-from posh_reward.posh.search import checked_grade
+from posh_reward.posh.search import check_grade
 from posh_reward.store import Store
 from posh_reward.types import LABELS, Failure, Phrase, Question, Reply, Verdict
 
@@ -51,14 +51,14 @@ PAIRS = (
 def test_sound_verdicts_and_failures_pass_as_they_are() -> None:
     failed = Verdict(None, Failure("engine", "down"))
     sound = Verdict(GOOD, unparsed=True, mass=0.5)
-    assert checked_grade(failed) == failed
-    assert checked_grade(sound) == sound
-    assert checked_grade(Verdict(GOOD, failed.failure)) == failed, "half a grade is none"
+    assert check_grade(failed) == failed
+    assert check_grade(sound) == sound
+    assert check_grade(Verdict(GOOD, failed.failure)) == failed, "half a grade is none"
 
 
 def test_numbers_of_other_libraries_become_plain() -> None:
     half = np.asarray(GOOD, dtype=np.float16)
-    found = checked_grade(Verdict(half, mass=np.float32(0.5)))  # type: ignore[arg-type]
+    found = check_grade(Verdict(half, mass=np.float32(0.5)))  # type: ignore[arg-type]
     assert found.failure is None
     assert json.dumps([found.probabilities, found.mass])
 

@@ -8,7 +8,13 @@ import pytest
 from posh_reward import PoSh
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
-from posh_reward.posh.cascade import ABSENT_THINGS, VERBATIM, Cascade, doubt_of, wording_of
+from posh_reward.posh.cascade import (
+    ABSENT_THINGS,
+    VERBATIM,
+    Cascade,
+    compare_wording,
+    measure_uncertainty,
+)
 from posh_reward.posh.fake_judge import FakeJudge, fake_model
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.load_judge import load_judge
@@ -93,7 +99,7 @@ def test_words_are_compared_whole_to_be_there_and_in_part_to_be_absent(
 ) -> None:
     source = description("A boat.")
     question = Question("recall", "entity", identifier, source, description(text), 0)
-    assert wording_of(question) == wording
+    assert compare_wording(question) == wording
 
 
 def sure_of(label: int) -> Verdict:
@@ -118,11 +124,11 @@ def test_a_first_judge_settles_what_it_is_sure_of(read: dict[str, Description]) 
 
 
 def test_doubt_is_the_spread_of_the_label() -> None:
-    assert doubt_of(sure_of(3)) == 0
-    assert doubt_of(Verdict((0.5, 0.0, 0.0, 0.0, 0.5))) == 2
-    assert doubt_of(Verdict((0.0, 0.0, 0.0, 0.5, 0.5))) == 0.5
+    assert measure_uncertainty(sure_of(3)) == 0
+    assert measure_uncertainty(Verdict((0.5, 0.0, 0.0, 0.0, 0.5))) == 2
+    assert measure_uncertainty(Verdict((0.0, 0.0, 0.0, 0.5, 0.5))) == 0.5
     with pytest.raises(InputError, match="no doubt"):
-        doubt_of(Verdict(None, BROKEN))
+        measure_uncertainty(Verdict(None, BROKEN))
 
 
 def test_the_first_judge_of_a_folder_is_found_wherever_the_folder_is(tmp_path: Path) -> None:

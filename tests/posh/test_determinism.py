@@ -23,8 +23,8 @@ from spacy.tokens import Doc
 
 from posh_reward import PoSh
 from posh_reward.embedded.english import likeness, meaning
-from posh_reward.graph.reader import describe
-from posh_reward.posh.batch import run_together
+from posh_reward.graph.reader import describe_doc
+from posh_reward.posh.batch import run_batched
 from posh_reward.posh.examine import Examination, examine
 from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.posh.means import mean_score
@@ -193,7 +193,7 @@ def disturbed(draw: st.DrawFn) -> Description:
         if leaf not in heads:
             heads[leaf] = head
     doc = Doc(VOCAB, words=words, pos=pos, deps=deps, heads=heads)
-    return describe(doc, draw(clusters(len(words))))
+    return describe_doc(doc, draw(clusters(len(words))))
 
 
 @st.composite
@@ -232,7 +232,7 @@ def examined(
     judge = judge or FakeJudge(grade)
     other = Description("A man.", replace(text.graph, entities=(), relations=()))
     steps = examine(text, other, "precision", pace=pace)
-    return run_together([steps], judge, Rewriter(judge))[0]
+    return run_batched([steps], judge, Rewriter(judge))[0]
 
 
 @given(disturbed())

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from posh_reward.posh.wording import PRESETS, prompt, question
+from posh_reward.posh.wording import PRESETS, build_prompt, build_question
 from posh_reward.types import Question
 from tests.graphs import description
 
@@ -17,7 +17,7 @@ def make_question(**changes: Any) -> Question:
 
 
 def test_the_released_precision_prompt_word_for_word() -> None:
-    assert prompt(make_question()).text == (
+    assert build_prompt(make_question()).text == (
         "DESCRIPTION 1: A brown dog.\n\nDESCRIPTION 2: A dog.\n\n"
         'Q: Is "dog" from DESCRIPTION 2 mentioned in DESCRIPTION 1? '
         "Consider synonyms & paraphrases but do NOT infer unstated details.\n\n"
@@ -30,7 +30,7 @@ def test_the_released_recall_prompt_shows_the_generation_alone() -> None:
     ask = make_question(
         direction="recall", kind="attribute", text="brown", source=REFERENCE, target=GENERATION
     )
-    text = prompt(ask).text
+    text = build_prompt(ask).text
     assert text.startswith('DESCRIPTION: A dog.\n\nQ: Is "dog" described as "brown" in the')
     assert "A brown dog." not in text
 
@@ -38,9 +38,9 @@ def test_the_released_recall_prompt_shows_the_generation_alone() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("direction", ["precision", "recall"])
 def test_all_questions_about_a_pair_share_their_prefix(preset: str, direction: str) -> None:
-    first = prompt(make_question(direction=direction), preset)
+    first = build_prompt(make_question(direction=direction), preset)
     ask = make_question(direction=direction, kind="relation", text="chases", other="cat")
-    second = prompt(ask, preset)
+    second = build_prompt(ask, preset)
     assert first.prefix is second.prefix  # one object, hashed once
     assert '"chases"' in second.suffix
     assert '"cat"' in second.suffix
@@ -48,7 +48,7 @@ def test_all_questions_about_a_pair_share_their_prefix(preset: str, direction: s
 
 def test_a_description_cannot_inject_a_field() -> None:
     told = description('{identifier} "{text}" {question}')
-    text = prompt(make_question(source=told, identifier="{other}")).text
+    text = build_prompt(make_question(source=told, identifier="{other}")).text
     assert 'DESCRIPTION 2: {identifier} "{text}" {question}' in text
     assert 'Is "{other}" from' in text
 
@@ -56,17 +56,19 @@ def test_a_description_cannot_inject_a_field() -> None:
 def test_a_rewrite_replaces_the_last_place_where_the_raw_phrase_stands() -> None:
     ask = make_question(identifier="the small dog", raw="small dog")
     for preset in PRESETS:
-        assert question(ask, preset) == question(make_question(identifier="the small dog"), preset)
+        assert build_question(ask, preset) == build_question(
+            make_question(identifier="the small dog"), preset
+        )
 
 
 @pytest.mark.parametrize("preset", ["released", "paper"])
 def test_the_release_rewrites_its_scoring_guide(preset: str) -> None:
     """Q13: "A weak hint glows" is asked about as it stands."""
-    text = prompt(make_question(identifier="the weak hint", raw="weak hint"), preset).text
+    text = build_prompt(make_question(identifier="the weak hint", raw="weak hint"), preset).text
     assert '"weak hint" from DESCRIPTION' in text
     assert "2: the weak hint; 3: partial" in text
 
 
 def test_the_release_shows_descriptions_with_the_white_space_around_them() -> None:
     ask = make_question(source=replace(GENERATION, original=" A dog.\n"))
-    assert "DESCRIPTION 2:  A dog.\n\n\nQ:" in prompt(ask).text
+    assert "DESCRIPTION 2:  A dog.\n\n\nQ:" in build_prompt(ask).text

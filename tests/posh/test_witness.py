@@ -7,12 +7,12 @@ import pytest
 from posh_reward import InputError, PoSh
 from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.models.fake_model import FakeModel
-from posh_reward.posh.batch import run_together
+from posh_reward.posh.batch import run_batched
 from posh_reward.posh.examine import Examination, examine
 from posh_reward.posh.fake_judge import FakeJudge, Grader
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.rewriter import Rewriter
-from posh_reward.posh.wording import PRESETS, prompt
+from posh_reward.posh.wording import PRESETS, build_prompt
 from posh_reward.types import Element, Failure, PromptImage, Question, Scores
 from tests.columns import LazyColumn
 from tests.graphs import attribute, description, entity, relation
@@ -41,7 +41,7 @@ def stated(question: Question) -> float:
 def run(sees: Grader) -> tuple[Examination, FakeJudge]:
     judge, witness = FakeJudge(stated), FakeJudge(sees)
     steps = [examine(SOURCE, TARGET, "precision", image=IMAGE, supported=3.0)]
-    return run_together(steps, judge, Rewriter(judge), witness)[0], witness
+    return run_batched(steps, judge, Rewriter(judge), witness)[0], witness
 
 
 def by_text(examination: Examination) -> dict[str, Element]:
@@ -134,9 +134,9 @@ def test_few_images_of_a_lazy_column_are_in_memory_at_a_time() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_an_image_is_asked_about_in_words_with_the_image_before_them(preset: str) -> None:
     ask = partial(Question, "precision", source=SOURCE, target=TARGET, entity=0, image=IMAGE)
-    thing = prompt(ask("entity", "tall woman"), preset)
-    red = prompt(ask("attribute", "fan", text="red"), preset)
-    near = prompt(ask("relation", "woman", text="near", other="fan"), preset)
+    thing = build_prompt(ask("entity", "tall woman"), preset)
+    red = build_prompt(ask("attribute", "fan", text="red"), preset)
+    near = build_prompt(ask("relation", "woman", text="near", other="fan"), preset)
     assert 'Q: Is "tall woman" shown in the picture?' in thing.text
     assert 'Q: Is "fan" shown as "red" in the picture?' in red.text
     assert 'between "woman" and "fan" shown as "near" in the picture?' in near.text

@@ -28,7 +28,7 @@ from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.posh.means import Weights
 from posh_reward.posh.pooled_reader import PooledReader
-from posh_reward.posh.workers import TEXTS_TO_START, Workers, default_processes
+from posh_reward.posh.workers import MIN_TEXTS_TO_START, Workers, default_processes
 from posh_reward.store import Store
 from posh_reward.types import Clusters, Question, Verdict
 from tests.processes import alive, soon
@@ -274,8 +274,8 @@ def test_they_start_by_themselves_once_there_is_work_for_them() -> None:
     metric = PoSh()
     workers = workers_of(metric)
     workers._default = os.getpid(), 2  # whatever machine this is
-    texts = [f"A man has {index} hats." for index in range(TEXTS_TO_START)]
-    few = TEXTS_TO_START // 2 - 1
+    texts = [f"A man has {index} hats." for index in range(MIN_TEXTS_TO_START)]
+    few = MIN_TEXTS_TO_START // 2 - 1
     metric.score(texts[:few], texts[-few:])
     assert children(workers) == []
     metric.score(texts[:2], texts[:2])

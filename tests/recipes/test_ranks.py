@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from posh_reward.posh.means import figures
-from posh_reward.reward.trl import CALL
+from posh_reward.reward.trl import CALL_FIGURES
 from recipes import tiny_qwen
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ def train(folder: Path, case: str) -> list[list[dict[str, Any]]]:
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)]
 
 
-NAMES = {f"posh/{name}" for name in (*figures([]), *CALL, "lowered_share")}
+NAMES = {f"posh/{name}" for name in (*figures([]), *CALL_FIGURES, "lowered_share")}
 
 
 def posh_names(line: dict[str, Any]) -> set[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from posh_reward.audit.hill_climb import split_sentences
 from posh_reward.audit.variants import FORMATS
-from posh_reward.reward.texts import clean, unjoined
+from posh_reward.reward.texts import clean_text, split_joined_words
 from posh_reward.reward.trl import PoshReward
 
 WORD = re.compile(r"\w+|[.,]")
@@ -34,8 +34,8 @@ def reward() -> PoshReward:
 @pytest.mark.parametrize("name", MARKUP)
 def test_markup_leaves_the_words_of_the_text(name: str) -> None:
     written = FORMATS[name](HONEST)
-    assert WORD.findall(clean(written)) == WORD.findall(HONEST)
-    assert len(clean(written)) == len(written)
+    assert WORD.findall(clean_text(written)) == WORD.findall(HONEST)
+    assert len(clean_text(written)) == len(written)
 
 
 RUN_ON = (
@@ -47,7 +47,7 @@ RUN_ON = (
 @pytest.mark.parametrize("mark", [",", " \u2014", " --"])
 def test_clauses_of_a_run_on_become_sentences(mark: str) -> None:
     written = RUN_ON.replace(", ", f"{mark} ")
-    seen = clean(written)
+    seen = clean_text(written)
     assert len(seen) == len(written)
     assert [part.split()[0] for part in seen.split(".")] == ["A", "his", "on"]
 
@@ -57,7 +57,7 @@ def test_a_sentence_by_people_stays() -> None:
         "In the kitchen, a cook, who wears a white apron, stands at the stove, stirring the soup "
         "with a spoon, while a boy in blue, his sleeves rolled up, peels potatoes, and a cat naps."
     )
-    assert clean(text) == text
+    assert clean_text(text) == text
 
 
 def test_fragments_are_joined_where_a_text_is_split_at_its_commas() -> None:
@@ -65,23 +65,25 @@ def test_fragments_are_joined_where_a_text_is_split_at_its_commas() -> None:
         "A boy in a red shirt runs along the beach. Holding a kite. On the left. A cat. White and "
         "thin. Sleeps under a boat. His dog barks at the waves."
     )
-    assert clean(text) == (
+    assert clean_text(text) == (
         "A boy in a red shirt runs along the beach, Holding a kite. On the left, A cat, White and "
         "thin, Sleeps under a boat. His dog barks at the waves."
     )
     verbless = "A painting of a beach. A boy runs. His dog barks. There's a boat. It's red."
-    assert clean(verbless) == verbless
+    assert clean_text(verbless) == verbless
     named = "A man in a coat on the left. A red vase at the center. Two boys. A tree behind them."
-    assert clean(named) == named
+    assert clean_text(named) == named
 
 
 def test_a_hedge_is_the_claim() -> None:
-    seen = clean("Its coat appears to be red. The men seem to hold it. A dog appears to the left.")
+    seen = clean_text(
+        "Its coat appears to be red. The men seem to hold it. A dog appears to the left."
+    )
     assert seen.split() == "Its coat is red. The men do hold it. A dog appears to the left.".split()
 
 
 def test_cells_of_a_table_become_lines() -> None:
-    lines = [" ".join(line.split()) for line in clean(FORMATS["table"](HONEST)).splitlines()]
+    lines = [" ".join(line.split()) for line in clean_text(FORMATS["table"](HONEST)).splitlines()]
     assert [line for line in lines if line][-4:] == split_sentences(HONEST)
 
 
@@ -99,7 +101,7 @@ def test_cells_of_a_table_become_lines() -> None:
 )  # fmt: skip
 def test_labels_of_prompts_and_special_tokens_become_blanks(line: str) -> None:
     text = f"A dog.\n{line} A cat."
-    seen = clean(text)
+    seen = clean_text(text)
     assert seen.replace(".", "").replace(":", "").split() == ["A", "dog", "A", "cat"]
     assert len(seen) == len(text)
 
@@ -113,7 +115,7 @@ def test_labels_of_prompts_and_special_tokens_become_blanks(line: str) -> None:
 def test_a_text_without_end_is_read_at_once(unit: str) -> None:
     """Seconds grow with its length, not with the square of it: minutes for a loop of a policy."""
     start = time.process_time()
-    clean(unit * (60_000 // len(unit)))
+    clean_text(unit * (60_000 // len(unit)))
     assert time.process_time() - start < 5
 
 
@@ -124,7 +126,7 @@ def test_a_text_without_end_is_read_at_once(unit: str) -> None:
     [*"·|*\\\uff3f\u203f", "\u034f", "\u17b4", "\ufe0f", "\u01c0", "\u318d", "5", "·*·", "."],
 )
 def test_marks_that_make_one_word_of_two_become_blanks(joiner: str) -> None:
-    text = unjoined(f"A dog{joiner}answer{joiner}five.")
+    text = split_joined_words(f"A dog{joiner}answer{joiner}five.")
     assert text.split() == ["A", "dog", "answer", "five."]
     assert len(text) == len(f"A dog{joiner}answer{joiner}five.")
 
@@ -141,7 +143,7 @@ def test_marks_that_make_one_word_of_two_become_blanks(joiner: str) -> None:
     ],
 )
 def test_words_that_people_join_stay(text: str, words: list[str] | None) -> None:
-    assert unjoined(text).split() == (words or text.split())
+    assert split_joined_words(text).split() == (words or text.split())
 
 
 @pytest.mark.parametrize(
@@ -154,8 +156,8 @@ def test_words_that_people_join_stay(text: str, words: list[str] | None) -> None
     ],
 )
 def test_quotes_cannot_be_inside_a_word(text: str, seen: str | None) -> None:
-    assert unjoined(text) == (seen or text)
-    assert len(unjoined(text)) == len(text)
+    assert split_joined_words(text) == (seen or text)
+    assert len(split_joined_words(text)) == len(text)
 
 
 @pytest.mark.parametrize("name", MARKUP)
@@ -178,4 +180,4 @@ def test_a_completion_is_one_text_whatever_its_brackets(reward: PoshReward) -> N
 
 @pytest.mark.parametrize("text", ["(Left) A dog. (Right)", "[Untitled] A dog [seated]", "{A dog}"])
 def test_brackets_of_a_text_stay(text: str) -> None:
-    assert clean(text) == text
+    assert clean_text(text) == text

@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from posh_reward import Guards, PoSh, PoshReward, Shaping
 from posh_reward.errors import ConfigError
 from posh_reward.posh.fake_judge import FakeJudge
-from posh_reward.reward.guards import GUARDS, Guard, active, describing_itself, kept_shares
-from posh_reward.reward.shaping import build_shaping, read_shaping, shape
+from posh_reward.reward.guards import (
+    GUARDS,
+    Guard,
+    describing_itself,
+    kept_shares,
+    list_active_guards,
+)
+from posh_reward.reward.shaping import build_shaping, read_shaping, shape_reward
 from posh_reward.types import HIGHEST_GRADE, WORST_SCORE, Scores
 
 ENUMERATION = (
@@ -49,7 +55,7 @@ TEXTS = st.lists(
 def test_a_text_is_its_own_best_description(text: str) -> None:
     [scores] = metric().score([text], [text])
     shares = kept_shares(scores, ALL_LIMITS)
-    reward = shape(scores, Shaping(guards=ALL_LIMITS))
+    reward = shape_reward(scores, Shaping(guards=ALL_LIMITS))
     if shares.pop("silence") == 0:  # as "We run.", which names nothing in the image
         assert reward == WORST_SCORE
     else:
@@ -62,7 +68,7 @@ def test_a_text_is_its_own_best_description(text: str) -> None:
 def test_a_guard_takes_at_most_what_the_reference_keeps(text: str, reference: str) -> None:
     [scores] = metric().score([text], [reference])
     itself = describing_itself(scores)
-    relative = [guard for guard in active(ALL_LIMITS) if guard.relative]
+    relative = [guard for guard in list_active_guards(ALL_LIMITS) if guard.relative]
     for guard in relative if scores.reference_elements else ():
         kept = kept_shares(scores, ALL_LIMITS)[guard.name]
         alone = guard.kept(scores, ALL_LIMITS)
@@ -111,7 +117,9 @@ def test_the_log_says_which_guard_took_how_much() -> None:
     taken = {name: value for name, value in logged.items() if "/guard_" in name}
     assert taken.pop("posh/guard_silence") == 0.5
     assert taken == dict.fromkeys(taken, 0.0)
-    names = {f"posh/guard_{guard.name}" for guard in active(Guards())} - {"posh/guard_silence"}
+    names = {f"posh/guard_{guard.name}" for guard in list_active_guards(Guards())} - {
+        "posh/guard_silence"
+    }
     assert taken.keys() == names
 
 

@@ -14,7 +14,7 @@ from posh_reward.reward.trl import PoshReward
 @pytest.fixture(autouse=True)
 def fresh() -> None:
     instance.settings_reward.cache_clear()
-    instance._functions.cache_clear()
+    instance._make_functions.cache_clear()
 
 
 def settings(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:

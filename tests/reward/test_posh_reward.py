@@ -12,7 +12,7 @@ import pytest
 
 from posh_reward import InputError, JudgeError, PoSh, PoshReward
 from posh_reward.posh.fake_judge import FakeJudge, Grader
-from posh_reward.reward.columns import image_column_of
+from posh_reward.reward.columns import get_image_column
 from posh_reward.reward.shaping import REWARD_VERSION, Shaping
 from posh_reward.reward.texts import completion_text
 from posh_reward.types import DIRECTIONS, KINDS, WORST_SCORE, Failure, PromptImage, Question
@@ -173,16 +173,16 @@ def test_the_description_is_found_in_a_completion(completion: object, text: obje
 
 def test_images_are_found_in_either_of_the_columns_that_trl_passes() -> None:
     one, other = object(), object()
-    assert image_column_of({"image": [one, None]}, 2, None) == [one, None]
+    assert get_image_column({"image": [one, None]}, 2, None) == [one, None]
     both = {"images": [[one], [], None], "image": [other] * 3}
-    assert image_column_of(both, 3, None) == [one, None, None]
+    assert get_image_column(both, 3, None) == [one, None, None]
     two = [[one, other]]
-    assert image_column_of({"images": two}, 1, None) == two, "for the metric to refuse"
-    assert image_column_of({"painting": [one], "image": [other]}, 1, "painting") == [one]
+    assert get_image_column({"images": two}, 1, None) == two, "for the metric to refuse"
+    assert get_image_column({"painting": [one], "image": [other]}, 1, "painting") == [one]
     with pytest.raises(InputError, match=r"no column 'painting'.*image_column"):
-        image_column_of({"image": [one]}, 1, "painting")
+        get_image_column({"image": [one]}, 1, "painting")
     with pytest.raises(InputError, match="2 completions but 1 values in column 'image'"):
-        image_column_of({"image": [one]}, 2, None)
+        get_image_column({"image": [one]}, 2, None)
 
 
 def sighted(sees: Grader = lambda request: 5.0) -> PoshReward:

@@ -11,7 +11,7 @@ from posh_reward import PoshReward
 from posh_reward.embedded.english.word_order import disorder
 from posh_reward.errors import ConfigError
 from posh_reward.reward.guards import Guards
-from posh_reward.reward.shaping import Shaping, read_shaping, shape, shape_axes
+from posh_reward.reward.shaping import Shaping, read_shaping, shape_axes, shape_reward
 from posh_reward.types import WORST_SCORE, Element, ImageGrade, Scores
 
 ELEMENT = Element("precision", "entity", "x", 3.0, ((0, 100_000),), "x")
@@ -52,7 +52,7 @@ def test_below_the_floor_of_coverage_the_reward_falls() -> None:
     text = "dog cat cow hen fox owl ruin snow lamp tent"
     covered = replace(ELEMENT, spans=((0, 7),))
     bare = replace(scores(1.0, 1.0), generation=text, reference="A dog.", elements=(covered,))
-    assert shape(
+    assert shape_reward(
         bare, Shaping(guards=Guards(coverage_floor=1, loose_weight=0, disorder_limit=0))
     ) == pytest.approx(0.6)
 
@@ -82,13 +82,15 @@ def test_the_image_alone_pays_no_more_than_weak_support() -> None:
 def test_a_mean_of_equal_scores_is_exactly_that_score(objective: Literal["f1", "weighted"]) -> None:
     for weight in (1, 2, 3, 4, 8):
         assert (
-            shape(scores(WORST_SCORE, WORST_SCORE), Shaping(objective, precision_weight=weight))
+            shape_reward(
+                scores(WORST_SCORE, WORST_SCORE), Shaping(objective, precision_weight=weight)
+            )
             == WORST_SCORE
         )
 
 
 def test_a_failure_has_no_reward() -> None:
-    assert shape(scores(None, 0.4), Shaping()) is None
+    assert shape_reward(scores(None, 0.4), Shaping()) is None
 
 
 def of_kinds(entities: int, attributes: int) -> Scores:
@@ -99,18 +101,18 @@ def of_kinds(entities: int, attributes: int) -> Scores:
 
 
 def test_a_list_of_bare_nouns_is_worst() -> None:
-    assert shape(of_kinds(100, 0), Shaping()) == pytest.approx(WORST_SCORE)
+    assert shape_reward(of_kinds(100, 0), Shaping()) == pytest.approx(WORST_SCORE)
     assert shape_axes(of_kinds(100, 0), Shaping()) == pytest.approx((WORST_SCORE, WORST_SCORE))
-    honest = shape(of_kinds(10, 7), Shaping())
+    honest = shape_reward(of_kinds(10, 7), Shaping())
     assert (
         honest
-        == shape(of_kinds(10, 7), Shaping(guards=Guards(detail_floor=0)))
+        == shape_reward(of_kinds(10, 7), Shaping(guards=Guards(detail_floor=0)))
         == pytest.approx(0.72)
     )
-    assert shape(of_kinds(3, 0), Shaping()) == honest, "three things are no list"
+    assert shape_reward(of_kinds(3, 0), Shaping()) == honest, "three things are no list"
     # Two of five are more than three that need nothing: 1 - 2 x (2 / 5 - 0.1) = 0.4 of 0.52.
-    assert shape(of_kinds(5, 0), Shaping()) == pytest.approx(0.2 + 0.4 * 0.52)
-    assert shape(of_kinds(5, 2), Shaping()) == honest
+    assert shape_reward(of_kinds(5, 0), Shaping()) == pytest.approx(0.2 + 0.4 * 0.52)
+    assert shape_reward(of_kinds(5, 2), Shaping()) == honest
 
 
 def test_plain_sentences_are_no_list() -> None:
@@ -130,7 +132,7 @@ def test_words_out_of_order_cost() -> None:
 
     def reward(text: str, limit: float = 0.15) -> float | None:
         scored = replace(scores(0.9, 0.6), generation=text, reference="A dog and a man.")
-        return shape(scored, Shaping(guards=Guards(disorder_limit=limit)))
+        return shape_reward(scored, Shaping(guards=Guards(disorder_limit=limit)))
 
     honest = "The man in the coat and the dog beside the tree look at the bird on the path."
     shuffled = (
@@ -152,7 +154,7 @@ def test_prepositions_alone_describe_nothing() -> None:
         own = [Element("precision", "entity", "n", 4.5, (place,), "n") for place in places]
         own += [Element("precision", "relation", text, 4.5, (place,), "n") for place in places[:8]]
         scored = replace(scores(0.9, 0.6), elements=tuple(own), generation=chain)
-        return shape(scored, own_rules_only)
+        return shape_reward(scored, own_rules_only)
 
     assert reward("of the") == pytest.approx(WORST_SCORE)
     assert reward("holds") == pytest.approx(0.72)
@@ -195,7 +197,7 @@ def test_repetition_beyond_the_limit_costs() -> None:
     limit = Shaping(guards=Guards(repetition_limit=0.15))
 
     def reward(text: str) -> float | None:
-        return shape(replace(scores(0.9, 0.6), generation=text), limit)
+        return shape_reward(replace(scores(0.9, 0.6), generation=text), limit)
 
     assert reward(sentence) == pytest.approx(0.72)
     assert reward(sentence * 2) == pytest.approx(0.2 + 0.52 * 12 / 21 / 0.85)
@@ -211,9 +213,9 @@ def test_each_axis_can_have_its_own_reward() -> None:
 
 def test_words_beyond_the_limit_cost() -> None:
     limit = Shaping(guards=Guards(length_limit=2.0))
-    assert shape(scores(0.5, 0.5, words=20), limit) == pytest.approx(0.5)
-    assert shape(scores(0.5, 0.5, words=30), limit) == pytest.approx(0.35)
-    assert shape(scores(0.5, 0.5, words=40), limit) == pytest.approx(WORST_SCORE)
+    assert shape_reward(scores(0.5, 0.5, words=20), limit) == pytest.approx(0.5)
+    assert shape_reward(scores(0.5, 0.5, words=30), limit) == pytest.approx(0.35)
+    assert shape_reward(scores(0.5, 0.5, words=40), limit) == pytest.approx(WORST_SCORE)
 
 
 SHAPINGS = st.builds(
@@ -238,7 +240,7 @@ def test_shaping_never_adds_and_never_goes_below_the_worst(
 ) -> None:
     elements = of_kinds(entities, attributes).elements
     scored = replace(scores(precision, recall, words), elements=elements)
-    one, axes = shape(scored, shaping), shape_axes(scored, shaping)
+    one, axes = shape_reward(scored, shaping), shape_axes(scored, shaping)
     assert one is not None
     assert axes is not None
     assert WORST_SCORE - 1e-9 <= one <= max(precision, recall) + 1e-9

@@ -13,7 +13,7 @@ import pytest
 
 from posh_reward.embedded.english.run_ons import HEDGE
 from posh_reward.embedded.english.word_order import disorder
-from posh_reward.reward.texts import clean, repeated_share, says_nothing, without_thoughts
+from posh_reward.reward.texts import clean_text, repeated_share, says_nothing, without_thoughts
 
 REFERENCE = "A tall woman in a red dress holds a basket."
 
@@ -98,7 +98,7 @@ def test_no_description_by_people_is_taken_for_nothing(shared_data: Path) -> Non
 def test_descriptions_by_people_lose_at_most_a_mark(shared_data: Path) -> None:
     texts = {text for text, _ in human_texts(shared_data / "data")}
     texts = {text.replace("; ", ". ") for text in texts if not HEDGE.search(text)}
-    changed = {text: seen for text in texts if (seen := clean(text)) != text}
+    changed = {text: seen for text in texts if (seen := clean_text(text)) != text}
     assert len(changed) <= len(texts) / 100
     lost = Counter(
         a for text, seen in changed.items() for a, b in zip(text, seen, strict=True) if a != b

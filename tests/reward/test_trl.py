@@ -11,7 +11,12 @@ from typing import Any, ClassVar
 import pytest
 
 from posh_reward import JudgeError
-from posh_reward.reward.trl import CALL, MetricReward, extras, metrics
+from posh_reward.reward.trl import (
+    CALL_FIGURES,
+    MetricReward,
+    build_call_columns,
+    build_call_figures,
+)
 from posh_reward.types import Failure, Usage
 
 GONE = Failure("engine", "gone")
@@ -68,13 +73,16 @@ def test_its_figures_are_logged_under_its_name() -> None:
     metric = OtherMetric()
     texts = ["a dog", ""]
     scores = metric.score(texts)
-    found = metrics(metric, scores, texts, Usage(), 2.0)
-    assert list(found) == ["other/longest", *(f"other/{name}" for name in CALL)]
+    found = build_call_figures(metric, scores, texts, Usage(), 2.0)
+    assert list(found) == ["other/longest", *(f"other/{name}" for name in CALL_FIGURES)]
     assert (found["other/longest"], found["other/failed_share"]) == (0.5, 0.5)
     assert (found["other/words"], found["other/repeated_share"]) == (1.0, 0.0)
     assert (found["other/judge_requests"], found["other/judge_cached_share"]) == (2.0, 0.0)
-    assert extras(metric, scores) == {"other_fluency": [0.5, None], "other_failure": ["", "gone"]}
-    assert list(metrics(metric, [], [], metric.usage, 0.0)) == list(found), (
+    assert build_call_columns(metric, scores) == {
+        "other_fluency": [0.5, None],
+        "other_failure": ["", "gone"],
+    }
+    assert list(build_call_figures(metric, [], [], metric.usage, 0.0)) == list(found), (
         "the same names at every call"
     )
 

@@ -21,7 +21,7 @@ from posh_reward.cli.serve_command import build_server
 from posh_reward.errors import ConfigError
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.reward.shaping import Shaping
-from posh_reward.reward.texts import completion_of
+from posh_reward.reward.texts import cut_completion
 from posh_reward.serve import client
 from posh_reward.serve.app import MAX_VALUE_CHARACTERS, REFUSAL_CODES, Refusal, create_app
 from posh_reward.serve.client import RemoteMetric, RemotePosh
@@ -251,7 +251,7 @@ def test_a_completion_without_a_reward_is_never_a_silent_number(posh: PoSh) -> N
     ],
 )
 def test_a_query_is_cut_behind_the_prompt(query: Any, prompt: str, completion: str | None) -> None:
-    assert completion_of(query, prompt) == completion
+    assert cut_completion(query, prompt) == completion
 
 
 @contextmanager

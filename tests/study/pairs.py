@@ -1,6 +1,6 @@
 """Items of a table of pairs, and their rows."""
 
-from posh_reward.metrics.records import row_of
+from posh_reward.metrics.records import write_row
 from posh_reward.tables.engine import TableItem
 from posh_reward.tables.tables import Row
 from posh_reward.types import Scores
@@ -19,4 +19,4 @@ def pair_item(
 
 def scored_row(item: TableItem, scores: Scores) -> Row:
     """A row of ``posh-reward score --elements``."""
-    return {**item.head, **row_of("posh", scores), **item.head}
+    return {**item.head, **write_row("posh", scores), **item.head}

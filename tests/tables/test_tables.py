@@ -13,7 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from posh_reward.errors import ConfigError, InputError
-from posh_reward.metrics.records import RECORDS, metric_of, read_scores, record_class, row_of
+from posh_reward.metrics.records import (
+    RECORD_CLASSES,
+    read_metric_name,
+    read_scores,
+    record_class,
+    write_row,
+)
 from posh_reward.study.agreement.metric_scores import number_in
 from posh_reward.study.agreement.preferences import read_label
 from posh_reward.tables import tables
@@ -190,7 +196,7 @@ def test_the_siblings_earlier_files_are_read(ending: str) -> None:
     scores: dict[str, Any] = {}
     for metric in ("harmonic", "rubric", "prove"):
         [row] = rows_of(EARLIER / f"{metric}.{ending}")
-        scores[metric] = tables.read_row(metric_of(row), row)
+        scores[metric] = tables.read_row(read_metric_name(row), row)
     assert [each.mean for each in scores["harmonic"].criteria] == [3.0, None]
     assert scores["harmonic"].failure == Failure("reply", "clarity: no score")
     assert scores["harmonic"].criteria[1].failure == Failure("reply", "no score")
@@ -204,13 +210,13 @@ def test_the_siblings_earlier_files_are_read(ending: str) -> None:
     assert str(prove.claims[1].failure) == "no answer"
 
 
-@pytest.mark.parametrize("metric", RECORDS)
+@pytest.mark.parametrize("metric", RECORD_CLASSES)
 def test_each_field_of_a_record_has_a_column_and_a_type(metric: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     [row] = rows_of(EARLIER / f"{metric}.jsonl")[:1]
     scores = read_scores(metric, row)
     names = [each.name for each in fields(record_class(metric))]
-    whole = row_of(metric, scores)
+    whole = write_row(metric, scores)
     assert list(whole) == names
     path = tmp_path / "a.parquet"
     tables.write_table([{"id": "1", **whole}], path, tables.find_format(path.name))

@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Any
 
 from posh_reward.models.model import Model, Prompt
 from posh_reward.models.packed import TransformersModel
-from posh_reward.posh.batch import run_together
+from posh_reward.posh.batch import run_batched
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.rewriter import Rewriter
-from posh_reward.posh.wording import prompt
+from posh_reward.posh.wording import build_prompt
 from posh_reward.process.locks import whole_file
 from posh_reward.process.resources import BYTES_PER_GIB
 from posh_reward.types import Phrase, Question, Reply, Usage, Verdict
@@ -80,7 +80,9 @@ class Forwarding(ReplayJudge):
     def prompts(self, preset: str, of: Sequence[Golden]) -> list[list[Prompt]]:
         """Return the prompts of each call about these pairs, in the model's order."""
         texts = {golden[side] for golden in of for side in SIDES}
-        waves = [{prompt(r, preset) for r in wave if r.source.text in texts} for wave in self.waves]
+        waves = [
+            {build_prompt(r, preset) for r in wave if r.source.text in texts} for wave in self.waves
+        ]
         return [sorted(wave, key=lambda p: (p.prefix, p.suffix)) for wave in waves if wave]
 
 
@@ -156,7 +158,7 @@ def measure(
     if gpu:
         torch.cuda.reset_peak_memory_stats(shape.device)
     start = clock()
-    examined = run_together(steps, judge, Rewriter(judge))
+    examined = run_batched(steps, judge, Rewriter(judge))
     seconds = clock() - start
     assert not any(each.failure for each in examined)
     usage = model.usage

@@ -45,7 +45,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from posh_reward import PoSh
-from posh_reward.graph.reader import describe
+from posh_reward.graph.reader import describe_doc
 from posh_reward.models.asker import read_verdict, write_verdict
 from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.process.pool import Work
@@ -73,7 +73,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 def time_pair(golden: Golden, parses: dict[str, tuple[Doc, Clusters]]) -> dict[str, float]:
     """Score one golden pair from its parses; return milliseconds, without the judge's answers."""
-    reader = ParsedReader(lambda text: describe(*parses[text]))
+    reader = ParsedReader(lambda text: describe_doc(*parses[text]))
     judge, whole = PromptingJudge(ReplayJudge(golden)), Watch()
     posh = metric(reader, judge)
     with whole:
@@ -137,7 +137,7 @@ def memory(
     """Yield (pairs scored, resident MB, peak MB so far) at each mark."""
     parses: dict[str, tuple[Doc, Clusters]] = {}
     answering = FakeJudge(mention)
-    posh = metric(ParsedReader(lambda text: describe(*parses[text])), PromptingJudge(answering))
+    posh = metric(ParsedReader(lambda text: describe_doc(*parses[text])), PromptingJudge(answering))
     left, count = iter(pairs), 0
     for mark in marks:
         while count < mark:

@@ -7,7 +7,7 @@ batch: the golden pairs in one batch, compared with the release. Recorded answer
 questions follow, so the scores must be those of the goldens. *The release* asks about every
 candidate each time it comes up, decodes five tokens per grade, and words questions as preset
 ``released``; its counts are printed next to those of ``release_cost.json`` in the goldens' folder,
-if present, to check the counting. *Ours* is ``PromptJudge`` under ``run_together``, lazily.
+if present, to check the counting. *Ours* is ``PromptJudge`` under ``run_batched``, lazily.
 *Decisive* is the same with a judge that only answers 1 or 5, *batched* the same in few calls
 (``metrics.posh.search.Pace``).
 
@@ -35,14 +35,14 @@ from posh_reward import PoSh
 from posh_reward.models.chat import Chat
 from posh_reward.models.fake_model import make_fake_verdict
 from posh_reward.models.model import Prompt
-from posh_reward.posh.batch import run_together
+from posh_reward.posh.batch import run_batched
 from posh_reward.posh.examine import Examination
 from posh_reward.posh.fake_judge import FakeJudge, quoted_words, raw_phrase
 from posh_reward.posh.judge import Judge, PromptJudge
 from posh_reward.posh.means import harmonic_mean, mean_score
 from posh_reward.posh.rewriter import Rewriter
 from posh_reward.posh.search import Pace
-from posh_reward.posh.wording import PRESETS, prompt, rewrite_prompt
+from posh_reward.posh.wording import PRESETS, build_prompt, build_rewrite_prompt
 from posh_reward.store import Store
 from posh_reward.types import Reply
 from tools.bench.prompt_log import Cost, CountingCoref, NotingJudge, NotingModel, PromptLog
@@ -79,8 +79,10 @@ class Release:
 
     def model(self, preset: str) -> NotingModel:
         """Make a model that repeats the judge's answers, and fails at any other prompt."""
-        verdicts = {prompt(request, preset): answer for request, answer in self.judge.verdicts}
-        replies = {rewrite_prompt(r, preset): answer for r, answer in self.judge.replies}
+        verdicts = {
+            build_prompt(request, preset): answer for request, answer in self.judge.verdicts
+        }
+        replies = {build_rewrite_prompt(r, preset): answer for r, answer in self.judge.replies}
         return NotingModel(verdicts.__getitem__, replies.__getitem__)
 
 
@@ -88,10 +90,10 @@ def as_release(pairs: list[Pair], answering: Judge, chat: Chat) -> Release:
     """Ask everything that the release asks."""
     judge, log = NotingJudge(answering), PromptLog()
     steps = both_ways(pairs, pace="eager")
-    examined = run_together(steps, judge, judge.rewrite)
+    examined = run_batched(steps, judge, judge.rewrite)
     log.calls = judge.calls
-    log.questions = [prompt(request) for request, _ in judge.verdicts]
-    log.phrases = [(rewrite_prompt(r), answer.text or "") for r, answer in judge.replies]
+    log.questions = [build_prompt(request) for request, _ in judge.verdicts]
+    log.phrases = [(build_rewrite_prompt(r), answer.text or "") for r, answer in judge.replies]
     return Release(pairs, judge, scores(examined), log.cost(chat, RELEASE_DECODES))
 
 
@@ -100,7 +102,7 @@ def ours(release: Release, preset: str, chat: Chat, pace: Pace = "lazy") -> dict
     model = release.model(preset)
     judge = PromptJudge(model, preset)
     steps = both_ways(release.pairs, pace=pace)
-    examined = run_together(steps, judge, Rewriter(judge))
+    examined = run_batched(steps, judge, Rewriter(judge))
     cost = model.log.cost(chat)
     gaps = [abs(a - b) for a, b in zip(scores(examined), release.scores, strict=True)]
     return {
@@ -124,7 +126,7 @@ def releases(goldens: Sequence[Golden], chat: Chat) -> dict[str, Release]:
     figures = [g["scores"][name] for g in goldens for name in ("precision", "recall", "f1")]
 
     def fake(grader: Callable[[Prompt], float]) -> Judge:
-        return FakeJudge(lambda request: grader(prompt(request)))
+        return FakeJudge(lambda request: grader(build_prompt(request)))
 
     return {
         "golden": replace(replayed, scores=figures),

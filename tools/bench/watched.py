@@ -9,7 +9,7 @@ from posh_reward import PoSh
 from posh_reward.graph.reader import Reader
 from posh_reward.models.fake_model import Recorder
 from posh_reward.posh.judge import Judge
-from posh_reward.posh.wording import prompt, rewrite_prompt
+from posh_reward.posh.wording import build_prompt, build_rewrite_prompt
 from posh_reward.types import Description, Failure, Phrase, Question, Reply, Verdict
 
 
@@ -74,7 +74,7 @@ class PromptingJudge(Recorder):
         """Return the other judge's verdicts, after making each prompt."""
         with self.prompts:
             for request in requests:
-                prompt(request)
+                build_prompt(request)
         with self.answers:
             return self.answering.grade(requests)
 
@@ -82,7 +82,7 @@ class PromptingJudge(Recorder):
         """Return the other judge's phrases, after making each prompt."""
         with self.prompts:
             for request in requests:
-                rewrite_prompt(request)
+                build_rewrite_prompt(request)
         with self.answers:
             return self.answering.rewrite(requests)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from posh_reward.embedded.coref import words as lexicon
 from posh_reward.embedded.coref.words import PLURAL, PRONOUNS, SINGULAR, Gender, Number
-from posh_reward.graph.components import NOMINAL, Syntax, read_syntax
+from posh_reward.graph.components import NOUN_TAGS, Syntax, read_syntax
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -38,7 +38,7 @@ def read_words(doc: Doc) -> Words:
     # Lemmatizers keep "people", the plural of "person".
     lemmas = []
     for word, lemma, pos in zip(lower, syntax.lemma, syntax.pos, strict=True):
-        is_people = word == "people" and pos in NOMINAL
+        is_people = word == "people" and pos in NOUN_TAGS
         lemmas.append("person" if is_people else lemma.lower() or word)
     columns["lemma"] = tuple(lemmas)
     if lower and not any(syntax.sentence):  # no boundaries: full stops end sentences
@@ -91,7 +91,7 @@ def is_noun(words: Words, token: int) -> bool:
         or lexicon.in_class("distinguishing", word)
     ):
         return False
-    if words.pos[token] not in NOMINAL:
+    if words.pos[token] not in NOUN_TAGS:
         return is_mistagged_noun(words, token)
     is_modifying_side = word in SIDE_WORDS and words.dep[token] in ("amod", "compound")
     return not words.tag[token].startswith("VB") and not is_modifying_side

@@ -21,7 +21,7 @@ from os import PathLike
 from typing import Any, Literal, get_args
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.metric import as_lists, signature
+from posh_reward.metrics.metric import as_lists, build_signature
 from posh_reward.models import encoders
 from posh_reward.models.asker import READING_VERSION, CachingModel
 from posh_reward.models.model import Model, Prompt, make_savable, read_distribution, resolve_model
@@ -463,7 +463,7 @@ class PairMaker:
             fields["entailment"] = self.entailment.asker.model.name
         if self.taboo:
             fields["taboo"] = ",".join(sorted(self.taboo))
-        return signature("prove-pairs", fields)
+        return build_signature("prove-pairs", fields)
 
     def make(
         self,
@@ -553,7 +553,7 @@ class PairVerifier:
     @property
     def signature(self) -> str:
         """``prove-programs|tuples:...|...|sifting:3|version:...``."""
-        return signature("prove-programs", {**self.tuples.fields, "sifting": SIFTING_VERSION})
+        return build_signature("prove-programs", {**self.tuples.fields, "sifting": SIFTING_VERSION})
 
     def verify(
         self,

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes, signature
+from posh_reward.metrics.metric import as_lists, build_signature, check_lengths, check_sizes
 from posh_reward.models import encoders
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import CachingModel
@@ -372,7 +372,7 @@ class Prove:
                 "wording": WORDING_EDITION,
                 "replies": str(REPLY_VERSION),
             }
-        return signature(self.name, fields)
+        return build_signature(self.name, fields)
 
     def score(
         self,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol
 from pydantic import BaseModel, BeforeValidator, StrictStr, TypeAdapter, ValidationError
 
 from posh_reward.graph.reader import GRAPH_VERSION, Reader, stripped_text
-from posh_reward.metrics.wording import fill, wording
+from posh_reward.metrics.wording import fill_fields, read_prompt_file
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.asker import CachingModel
 from posh_reward.models.model import Model, Prompt, make_savable, resolve_model
@@ -35,8 +35,8 @@ PREFIX_END = "---\n"  # ends the prefix that many prompts share
 def build_prompt(
     name: str, values: Mapping[str, str], images: tuple[PromptImage, ...] = ()
 ) -> Prompt:
-    prefix, _, suffix = wording("other_metrics/prove", name).strip().rpartition(PREFIX_END)
-    return Prompt(fill(prefix, values), fill(suffix, values), images)
+    prefix, _, suffix = read_prompt_file("other_metrics/prove", name).strip().rpartition(PREFIX_END)
+    return Prompt(fill_fields(prefix, values), fill_fields(suffix, values), images)
 
 
 def ask_replies(asker: CachingModel, prompts: Sequence[Prompt], max_tokens: int) -> list[Reply]:

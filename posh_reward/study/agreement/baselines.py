@@ -16,7 +16,7 @@ import numpy as np
 from posh_reward.embedded.english.wordnet import WordNet, load_wordnet
 from posh_reward.errors import InputError, MissingDependencyError, install_command
 from posh_reward.graph.reader import Reader
-from posh_reward.metrics.wording import fill, wording
+from posh_reward.metrics.wording import fill_fields, read_prompt_file
 from posh_reward.models.asker import CachingModel
 from posh_reward.models.encoders import Encoder, unit_vectors
 from posh_reward.models.model import Model, Prompt
@@ -45,7 +45,7 @@ class LlmScores:
         self.signature = f"{model.name}|prompt:{source}"
         self.sees = source != "reference"
         self._asker = CachingModel(model, store)
-        self._prompt = wording("study/agreement", source).strip()
+        self._prompt = read_prompt_file("study/agreement", source).strip()
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
         prompts = [self._build_prompt(pair) for pair in pairs]
@@ -63,11 +63,11 @@ class LlmScores:
     def _build_prompt(self, pair: TextPair) -> Prompt | Failure:
         texts = {"reference": pair.reference, "generation": pair.generation}
         if not self.sees:
-            return Prompt("", fill(self._prompt, texts))
+            return Prompt("", fill_fields(self._prompt, texts))
         image = load_prompt_image(pair.image)
         if isinstance(image, Failure):
             return image
-        return Prompt("", fill(self._prompt, texts), (image,))
+        return Prompt("", fill_fields(self._prompt, texts), (image,))
 
 
 def read_scores(reply: Reply) -> AxisScores:

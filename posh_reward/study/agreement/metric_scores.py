@@ -14,10 +14,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from posh_reward.errors import InputError
-from posh_reward.metrics.metric import joined_references
+from posh_reward.metrics.metric import join_references
 from posh_reward.other_metrics.harmonic_eval import HarmonicEval, HarmonicScores
-from posh_reward.posh.means import counted
-from posh_reward.posh.names import PRESENT
+from posh_reward.posh.means import read_counted_score
+from posh_reward.posh.names import MIN_PRESENT_GRADE
 from posh_reward.posh.posh import PoSh
 from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import Origins
@@ -51,7 +51,7 @@ class TextPair:
     @property
     def reference(self) -> str:
         """The references as one text, for metrics that take only one."""
-        return joined_references(self.references)
+        return join_references(self.references)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class PoshMeasure:
 
     def __init__(self, posh: PoSh, threshold: float | None = None) -> None:
         self.posh = posh
-        self.threshold: float = PRESENT
+        self.threshold: float = MIN_PRESENT_GRADE
         if threshold is not None:
             self.threshold = threshold
 
@@ -208,7 +208,10 @@ class PoshMeasure:
         """
         results = []
         for scores in self._score_pairs(pairs):
-            precision, recall = counted(scores, "precision"), counted(scores, "recall")
+            precision, recall = (
+                read_counted_score(scores, "precision"),
+                read_counted_score(scores, "recall"),
+            )
             results.append(AxisScores(precision, recall, scores.f1, scores.failure))
         return results
 

@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.reward.texts import clean, without_thoughts
+from posh_reward.reward.texts import clean_text, without_thoughts
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores, Span
 
 Decode = Callable[[Sequence[int]], str]  # ids to text, special tokens skipped
@@ -40,8 +40,8 @@ def compute_credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[
         return None
     text = decode(ids)
     answer = without_thoughts(text)
-    # The answer comes last, after any reasoning; ``clean`` keeps its length.
-    start, within = text.rfind(answer), clean(answer).find(scores.generation)
+    # The answer comes last, after any reasoning; ``clean_text`` keeps its length.
+    start, within = text.rfind(answer), clean_text(answer).find(scores.generation)
     if min(start, within) < 0:
         return None
     start += within

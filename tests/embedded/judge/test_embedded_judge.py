@@ -11,7 +11,7 @@ from posh_reward import PoSh
 from posh_reward.embedded.english.likeness import TermIndex, likeness
 from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.embedded.judge.embedded_judge import MAX_CACHED_WHILE_AWAKE
-from posh_reward.graph.reader import describe
+from posh_reward.graph.reader import describe_doc
 from posh_reward.types import Description, Kind, Phrase, Question
 from tests.parses import parse
 
@@ -39,7 +39,7 @@ LIES = "A/DET/det/1 hat/NOUN/nsubj/2 lies/VERB/ROOT/2 there/ADV/advmod/2 ./PUNCT
 
 
 def read(*sentences: str) -> Description:
-    return describe(parse(*sentences), ())
+    return describe_doc(parse(*sentences), ())
 
 
 def find(description: Description, head: str) -> int:
@@ -334,7 +334,7 @@ def test_rewrites_and_what_was_used() -> None:
 
 def test_white_space_around_a_text_makes_no_other_reading() -> None:
     judge = EmbeddedJudge()
-    reference = describe(parse(HAT.format(who="man", what="red")), ())
+    reference = describe_doc(parse(HAT.format(who="man", what="red")), ())
     generation = replace(reference, original=f"{reference.text}\n")
     features = judge._load_pair_features(generation, reference)
     judge._load_pair_features(reference, generation)
