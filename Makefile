@@ -16,7 +16,7 @@ export DEMO_BEGUN := $(shell date +%s)
 .PHONY: demo test test-slow test-oldest lint docs clean
 
 demo: .venv/train.stamp
-	@$(PY) recipes/demo.py
+	@$(PY) recipes/demo/demo.py
 
 # Under three minutes of tests on two cores; test-slow runs those that take longer.
 test: .venv/dev.stamp lint

@@ -1,8 +1,10 @@
 """Tabulate runs of the demo: means over the runs, with the lowest and the highest.
 
-    for seed in 0 1 2 3 4; do python recipes/demo.py -o runs/demos/$seed --seed $seed; done
+    for seed in 0 1 2 3 4; do python recipes/demo/demo.py -o runs/demos/$seed --seed $seed; done
     export ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
-    for seed in 0 1 2 3 4; do python recipes/demo.py -o runs/demos/avx2-$seed --seed $seed; done
+    for seed in 0 1 2 3 4; do
+        python recipes/demo/demo.py -o runs/demos/avx2-$seed --seed $seed
+    done
     python -m research.demo_seeds runs/demos/*
 
 The variables restrict a CPU with AVX-512 to the kernels of one without. These round differently, so

@@ -111,8 +111,9 @@ def programs() -> dict[str, set[str]]:
     from posh_reward.training import run_settings
 
     found = dict(commands(command_line(), "posh-reward"))
-    for file in files("recipes/*.py"):
-        found[f"recipes/{file.name}"] = {text for text in literals(file) if FLAG.fullmatch(text)}
+    for file in files("recipes/*.py", "recipes/demo/*.py"):
+        flags = {text for text in literals(file) if FLAG.fullmatch(text)}
+        found[file.relative_to(ROOT).as_posix()] = flags
     own = {
         run_settings.CHECK_FLAG,
         run_settings.ALL_HELP_FLAG,

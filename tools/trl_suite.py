@@ -204,7 +204,7 @@ def make_hub(folder: Path) -> None:
     from datasets import Dataset
     from PIL import Image
 
-    from recipes import tiny_qwen
+    from recipes.demo import tiny_qwen
 
     tokenizer = tiny_qwen.make_tokenizer()
     sizes = {

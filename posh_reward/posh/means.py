@@ -127,9 +127,9 @@ def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
             raised.append(float(element.witness == "image"))
             unanswered += element.image_grade is not None and element.image_grade.grade is None
     return {
-        "picture_asked": mean(asked),
-        "picture_raised": mean(raised),
-        "picture_unanswered": float(unanswered),
+        "image_asked": mean(asked),
+        "image_raised": mean(raised),
+        "image_unanswered": float(unanswered),
     }
 
 

@@ -289,7 +289,7 @@ def campaign(folder: Path, count: int, names: Sequence[str]) -> None:
     for name in names or (*COMMANDS, *servers):
         rng = random.Random(name)
         if name == "generate":
-            from recipes import tiny_qwen
+            from recipes.demo import tiny_qwen
 
             tiny_qwen.build(folder / "tiny", warm_up_steps=0, pretrain_steps=0)
         found = servers[name](folder, count, rng) if name in servers else killed(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from recipes import tiny_qwen
+from recipes.demo import tiny_qwen
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "your_script.md").read_text(encoding="utf-8")
 

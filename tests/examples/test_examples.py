@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes import tiny_qwen
+from recipes.demo import tiny_qwen
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -132,7 +132,8 @@ def test_both_in_trls_trainer_with_images(tmp_path: Path) -> None:
 
     from posh_reward.training.processors import load_processor
     from posh_reward.training.stopping import StopWithCheckpoint
-    from recipes import dapo_posh, tiny_qwen
+    from recipes import dapo_posh
+    from recipes.demo import tiny_qwen
 
     tiny_qwen.build(tmp_path / "tiny", warm_up_steps=0, pretrain_steps=0)
     posh, harmonic = PoshReward(), reward_of(seldom_gone)

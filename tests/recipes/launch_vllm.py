@@ -23,7 +23,8 @@ from PIL import Image
 from trl.generation import vllm_generation
 
 from posh_reward.training.rollouts import RolloutError
-from recipes import dapo_posh, sft, tiny_qwen
+from recipes import dapo_posh, sft
+from recipes.demo import tiny_qwen
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes import demo
+from recipes.demo import demo
 
 
 def test_results_that_do_not_fit_end_it_with_a_message(

@@ -15,7 +15,8 @@ from posh_reward.distill.question_set import collect_answers
 from posh_reward.errors import ConfigError
 from posh_reward.models.hub import weights_fingerprint
 from posh_reward.run_record import read_run
-from recipes import distill_judge, tiny_judge
+from recipes import distill_judge
+from recipes.demo import tiny_judge
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "smoke" / "distill.yaml"
 THINGS = ("dog", "cat", "horse", "cow", "sheep", "bird", "boat", "tree", "chair", "lamp")

@@ -22,7 +22,7 @@ COUNT = 24
 BUILD = """
 import sys
 from pathlib import Path
-from recipes import tiny_qwen
+from recipes.demo import tiny_qwen
 tiny_qwen.NUM_HEADS = 1  # a size that vLLM's CPU kernels know
 tiny_qwen.build(Path(sys.argv[1]), warm_up_steps=0, pretrain_steps=0)
 """

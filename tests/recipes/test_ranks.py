@@ -11,7 +11,7 @@ import pytest
 
 from posh_reward.posh.means import figures
 from posh_reward.reward.trl import CALL_FIGURES
-from recipes import tiny_qwen
+from recipes.demo import tiny_qwen
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,8 +17,9 @@ import torch
 
 from posh_reward.errors import ConfigError, MissingDependencyError
 from posh_reward.training.generation import GenerationSettings, generate
-from recipes import dapo_posh, sft, tiny_qwen
+from recipes import dapo_posh, sft
 from recipes import generate as recipe
+from recipes.demo import tiny_qwen
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENES = "scenes:train=8:heldout=4"

@@ -8,7 +8,7 @@ import pytest
 
 from posh_reward.tables.standings import ModelMeans
 from posh_reward.tables.statistics import Interval
-from recipes.demo import build_figures
+from recipes.demo.demo import build_figures
 from research.demo_seeds import main
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recipes import tiny_qwen
+from recipes.demo import tiny_qwen
 from tests.models.lying_server import LyingServer, waits
 from tests.processes import soon
 from tests.slurm.cluster import ROOT, Cluster, missing, started

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes import tiny_qwen
+from recipes.demo import tiny_qwen
 from tests.models.tiny import byte_tokenizer, tiny_model
 
 

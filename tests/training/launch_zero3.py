@@ -39,7 +39,8 @@ from posh_reward.training.processors import load_processor
 from posh_reward.training.resume import ADAPTER_FILE
 from posh_reward.training.rollouts import CheckedGenerate
 from posh_reward.types import Failure
-from recipes import dapo_posh, sft, tiny_qwen
+from recipes import dapo_posh, sft
+from recipes.demo import tiny_qwen
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from posh_reward.run_record import read_run
-from recipes import tiny_qwen
+from recipes.demo import tiny_qwen
 from tests.processes import ROOT
 from tests.training.rank_environment import build_wide_model, rank_environment
 from tests.training.test_saving import unlike

@@ -15,7 +15,7 @@ from posh_reward.cli import main
 from posh_reward.errors import ConfigError
 from posh_reward.shipped import shipped_path
 from posh_reward.training.fetch import Asset, is_here, list_assets
-from recipes import tiny_qwen
+from recipes.demo import tiny_qwen
 from tests.datasets.hub_layout import FEATURES, write_docent
 from tests.models.tiny import byte_tokenizer, tiny_model
 from tests.training.fake_hub import COMMIT, FakeHub

@@ -18,7 +18,8 @@ from transformers import (
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import ConfigError
 from posh_reward.training.processors import load_processor, read_size_limits, settle_images
-from recipes import dapo_posh, sft, tiny_qwen
+from recipes import dapo_posh, sft
+from recipes.demo import tiny_qwen
 
 TEMPLATE = (
     "{% for turn in messages %}{{ turn.role }}:{% if turn.content is string %}{{ turn.content }}"

@@ -16,7 +16,8 @@ from posh_reward.reward.texts import completion_text
 from posh_reward.training.processors import load_processor
 from posh_reward.training.stopping import StopWithCheckpoint
 from posh_reward.types import Verdict
-from recipes import dapo_posh, tiny_qwen
+from recipes import dapo_posh
+from recipes.demo import tiny_qwen
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from posh_reward import PoSh
 from posh_reward.training.dapo.credit import Decode, compute_credits, token_spans
 from posh_reward.types import Element, Failure, Scores, Span
-from recipes import tiny_qwen
+from recipes.demo import tiny_qwen
 from tests.models.tokenizers_here import qwen_tokenizer
 
 Encode = Callable[[str], list[int]]

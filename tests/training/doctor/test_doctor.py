@@ -45,7 +45,8 @@ from posh_reward.training.doctor.node_checks import (
 from posh_reward.training.launch import parse_settings
 from posh_reward.training.run_check import wrong_versions
 from posh_reward.training.run_settings import import_failure
-from recipes import sft, tiny_qwen
+from recipes import sft
+from recipes.demo import tiny_qwen
 from tests.models.conftest import python
 from tests.process.kernel_files import kernel_files
 from tests.processes import start

@@ -40,7 +40,7 @@ from posh_reward.training.fit import (
     judge_alone,
     phases,
 )
-from recipes import tiny_qwen
+from recipes.demo import tiny_qwen
 from tests.slurm.test_scripts import command
 from tests.training.conftest import deepspeed_python
 from tools import first_hour as table
@@ -265,7 +265,7 @@ def real(
     about.mkdir(parents=True)
     (about / "METADATA").write_text(str(metadata.distribution("posh-reward").metadata))
     build = (
-        "import sys; from pathlib import Path; from recipes import tiny_qwen;"
+        "import sys; from pathlib import Path; from recipes.demo import tiny_qwen;"
         "from tests.models.tiny import save_tiny_qwen3; tiny_qwen.HIDDEN_SIZE = 384;"
         "tiny_qwen.build(Path(sys.argv[1], 'policy'), warm_up_steps=0, pretrain_steps=0);"
         "save_tiny_qwen3(Path(sys.argv[1], 'judge'), Path(sys.argv[2]))"

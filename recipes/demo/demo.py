@@ -56,7 +56,7 @@ from posh_reward.training.generation import GenerationSettings, generate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SCENES = "scenes:heldout=512:plain=1"
 DAPO = "SFT, then DAPO"
 MODELS = {
@@ -260,7 +260,7 @@ def launch_training(recipe: str, config: str, model: Path, output: Path, *more: 
 
 def make_tiny(output: Path, *more: str) -> None:
     """Make the tiny model by its recipe."""
-    words = ["recipes/tiny_qwen.py", "--output", str(output), *more]
+    words = ["recipes/demo/tiny_qwen.py", "--output", str(output), *more]
     print(f"$ python {' '.join(words)}".replace(f"{ROOT}/", ""), flush=True)
     run_command(python_script(*words))
 

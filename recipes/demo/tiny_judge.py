@@ -1,6 +1,6 @@
 """Build a tiny language model that can learn to judge on two cores, for smoke runs.
 
-    python recipes/tiny_judge.py --dataset runs/questions --output runs/tiny_judge
+    python recipes/demo/tiny_judge.py --dataset runs/questions --output runs/tiny_judge
 
 It differs from Qwen3 in size, in its byte-level BPE, trained on the fly so that each common word of
 a question set's prompts is one token, and in its pretraining, which takes minutes: next-token

@@ -1,6 +1,6 @@
 """Build a tiny Qwen2.5-VL that can be trained on two cores, for smoke runs.
 
-    python recipes/tiny_qwen.py --output runs/tiny
+    python recipes/demo/tiny_qwen.py --output runs/tiny
 
 It differs from the real one in size (1.1 M parameters; patches of 28 pixels, so that a slot of a
 drawn scene is one image token), in its byte-level BPE, trained on the fly, and in its pretraining,

@@ -1,0 +1,1 @@
+"""The demo, and the tiny models that it and the smoke tests train."""
