@@ -58,7 +58,7 @@ def test_pins_that_do_not_go_together_are_noticed(tmp_path: Path) -> None:
     assert "transformers" in done.stderr
 
 
-SHOW = "from posh_reward.errors import install; print(install('vllm'))"
+SHOW = "from posh_reward.errors import install_command; print(install_command('vllm'))"
 
 
 def test_an_extra_of_a_clone_is_installed_from_the_clone() -> None:
@@ -82,14 +82,16 @@ def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -
     assert "score the pairs of a table" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("recipe", ["sft", "dapo_posh", "distill_judge", "generate", "demo"])
+@pytest.mark.parametrize("recipe", ["sft", "dapo_posh", "distill_judge", "generate", "demo/demo"])
 def test_a_recipe_without_the_trainers_packages_says_so(recipe: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-S", ROOT / "recipes" / f"{recipe}.py", "--help"],
         capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == EXIT_UNUSABLE
-    assert re.fullmatch(rf"{recipe}\.py: accelerate, .* missing: pip install .*\n", done.stderr)
+    assert re.fullmatch(
+        rf"{Path(recipe).name}\.py: accelerate, .* missing: pip install .*\n", done.stderr
+    )
 
 
 DOCTOR = ("posh_reward.cli", "doctor", "--config", "configs/smoke/dapo.yaml")

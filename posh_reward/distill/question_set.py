@@ -51,7 +51,7 @@ PREPOSITIONS = ("beside", "behind", "above", "under", "near", "against")
 """Prepositions that replace each other and introduce added objects."""
 MAX_DONOR_LIKENESS = 0.3
 """Word similarity below which a word may replace another: neither synonym nor hyponym."""
-MAX_TRIES = 30  # to find an edit, or a word
+MAX_TRIES = 30  # for all edits of a text together, and for each new word
 MAX_EDITS_PER_TEXT = 3
 
 

@@ -94,7 +94,7 @@ def load_installed(name: str, device: str) -> Language:
         except Exception as error:  # CuPy compiles its kernels on first use, and raises anything
             logger.warning(
                 "%s fails on the GPU and runs on the CPU, which takes seconds per batch (%s: %s). "
-                "parser_device: cpu says that this is meant",
+                "Set parser_device: cpu to use the CPU without this warning",
                 name, type(error).__name__, error,
             )  # fmt: skip
             spacy.require_cpu()

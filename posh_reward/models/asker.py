@@ -62,7 +62,7 @@ class AnswerWriter(Generic[A]):
         self._last_write = time.monotonic()
 
     def add_answer(self, place: int, answer: object) -> None:
-        """Take the answer to one prompt, as in ``Note``; a failed one is not stored."""
+        """Take the answer to one prompt, as an ``OnAnswer`` does; a failed one is not stored."""
         checked = self._kind.check(answer)
         if checked.failure is None and place not in self._taken:
             self._taken.add(place)

@@ -127,7 +127,7 @@ OnAnswer = Callable[[int, Any], None]
 
 
 def ignore_answer(place: int, answer: object) -> None:
-    """A ``OnAnswer`` that does nothing."""
+    """An ``OnAnswer`` that does nothing."""
 
 
 def check_verdict(verdict: object, labels: int) -> Verdict:

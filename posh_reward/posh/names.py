@@ -31,7 +31,8 @@ CONTAINING = frozenset(
     "wear wears wore wearing".split()
 )
 """Relations that make their object a part of their subject: the release's list, which a metric that
-is to be POSH keeps. The ``HAVING`` of the resolver and of the judge are lists of their own."""
+is to be POSH keeps. ``HAVING_VERBS`` of the resolver and ``HAVING`` of the
+word classes are lists of their own."""
 
 NO_NAMES = frozenset(
     "he him his himself she her hers herself it its itself they them their theirs themselves "

@@ -41,7 +41,7 @@ def limit_field(
     return field(default=default, metadata={"range": (low, high), "help": flag})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
     """Limits of the guards; ``Guards.off()`` has none.
 
@@ -129,7 +129,7 @@ class Guards:
 
     @classmethod
     def off(cls) -> Guards:
-        """No guard: the reward is the metric's own, in which silence makes no mistakes."""
+        """No guard: only the objective is left, and silence makes no mistakes."""
         return cls(
             silence=False, length_limit=None, repetition_limit=None, coverage_floor=0,
             disorder_limit=0, detail_floor=0, loose_weight=0, image_cap=HIGHEST_GRADE,

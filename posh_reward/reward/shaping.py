@@ -45,7 +45,8 @@ def weight_field(help: str) -> Any:
 class Shaping:
     """What turns precision (few mistakes) and recall (few omissions) into rewards.
 
-    Rewards are in [0.2, 1]; higher is better. ``Shaping(guards="off")`` is the paper's reward, f1.
+    Rewards are in [0.2, 1]; higher is better. ``Shaping(guards="off")`` is the paper's reward: f1,
+    here of texts without markup and thoughts (``texts.clean_text``).
     """
 
     objective: Objective = field(
@@ -62,7 +63,7 @@ class Shaping:
     guards: Guards | Switch = field(
         default="on",
         kw_only=True,
-        metadata={"help": "off: the metric's own scores, as in the paper."},
+        metadata={"help": "off: only the objective, as in the paper."},
     )
     """Limits of the guards: the default ones, none, or your own ``Guards``."""
 
@@ -73,6 +74,9 @@ class Shaping:
             )
         if not isinstance(self.guards, Guards) and self.guards not in get_args(Switch):
             raise ConfigError(f"guards is {self.guards!r}: use on, off, or Guards(...)")
+        for switch, limits in (("on", Guards()), ("off", Guards.off())):
+            if self.guards == limits:  # one value for one meaning: ranks compare signatures
+                object.__setattr__(self, "guards", switch)
         for name in WEIGHT_SETTINGS:
             value = getattr(self, name)
             if not 0 <= value < math.inf:
@@ -216,7 +220,7 @@ def _combine_axes(precision: float, recall: float, shaping: Shaping) -> float:
     p, r = shaping.weights
     if shaping.objective == "f1":
         # Harmonic: the weaker axis counts most. Neither can be 0, since grades begin at 1.
-        mean = (p + r) / (p / precision + r / recall)
+        mean = (p + r) * precision * recall / (p * recall + r * precision)
     else:
         mean = (p * precision + r * recall) / (p + r)
     return max(min(precision, recall), min(mean, max(precision, recall)))  # despite rounding

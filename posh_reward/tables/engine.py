@@ -242,7 +242,7 @@ RESTART_REMEDY = "choose another output, or start over with --overwrite"
 class RowScorer(ABC):
     """A metric over the rows of a table, and how its scores become rows."""
 
-    record = ""  # metric whose scores the rows have, one of ``RECORDS``
+    record = ""  # metric whose scores the rows have, one of ``metrics.records.RECORD_CLASSES``
     unit = "text"  # noun for a row
     metric_columns: MetricColumns  # for ``score_work``: the columns of a summary
     optional: Mapping[str, bool] = {}  # column written only with the flag of that name -> flag set

@@ -27,8 +27,8 @@ while True:  # deaf to everything
 """
 PARENTS = {
     "run": f"""
-from posh_reward.process.child import run
-run([sys.executable, "-c", {FAMILY!r}])
+from posh_reward.process.child import run_command
+run_command([sys.executable, "-c", {FAMILY!r}])
 """,
     "ChildProcess": f"""
 import os

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from posh_reward import Guards, PoSh, PoshReward, Shaping
 from posh_reward.errors import ConfigError
 from posh_reward.posh.fake_judge import FakeJudge
+from posh_reward.posh.means import harmonic_mean
 from posh_reward.reward.guards import (
     GUARDS,
     Guard,
@@ -23,6 +25,7 @@ from posh_reward.reward.guards import (
 from posh_reward.reward.shaping import build_shaping, read_shaping, shape_reward
 from posh_reward.types import HIGHEST_GRADE, WORST_SCORE, Scores
 
+ROOT = Path(__file__).resolve().parents[2]
 ENUMERATION = (
     "A dog, a cat, a bird, a fish, a horse, a cow, a sheep, a goat and a pig are on a lawn."
 )
@@ -153,4 +156,27 @@ def test_a_reference_without_elements_is_no_measure() -> None:
     )
     assert isinstance(bare, Scores)
     kept = kept_shares(bare, Guards())
-    assert kept["list"] == GUARDS[5].kept(bare, Guards())
+    [listing] = [guard for guard in GUARDS if guard.name == "list"]
+    assert kept["list"] == listing.kept(bare, Guards())
+
+
+@pytest.mark.parametrize("page", ["docs/training.md", "docs/rewards.md"])
+def test_every_guard_is_in_the_tables(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    names = [f"posh/guard_{guard.name}" if "training" in page else guard.name for guard in GUARDS]
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_limits_of_no_guard_are_off() -> None:
+    """Ranks compare signatures: two spellings of one reward have the same."""
+    assert Shaping(guards=Guards.off()) == Shaping(guards="off")
+    assert Shaping(guards=Guards()) == Shaping()
+    [off] = {PoshReward(metric(), Shaping(guards=each)).signature for each in ("off", Guards.off())}
+    assert off.endswith("|shaping:guards=off")
+
+
+@given(st.floats(0.2, 1), st.floats(0.2, 1))
+def test_without_guards_the_reward_is_the_papers_f1(p: float, r: float) -> None:
+    [scores] = metric().score(["A red hat."], ["A red hat."])
+    scores = replace(scores, precision=p, recall=r, f1=harmonic_mean(p, r))
+    assert shape_reward(scores, Shaping(guards="off")) == pytest.approx(scores.f1, rel=1e-15)

@@ -68,7 +68,7 @@ class TransformersModel:
         InputError: unknown reading, or a size that is not positive.
     """
 
-    notes = True  # ``choose`` and ``write`` take a ``OnAnswer``
+    notes = True  # ``choose`` and ``write`` take an ``OnAnswer``
 
     def __init__(
         self,

@@ -98,7 +98,7 @@ class ServerModel:
     """
 
     few_calls = True
-    notes = True  # ``choose`` and ``write`` take a ``OnAnswer``
+    notes = True  # ``choose`` and ``write`` take an ``OnAnswer``
 
     def __init__(
         self,

@@ -473,7 +473,7 @@ class VllmModel:
     """
 
     few_calls = True
-    notes = True  # ``choose`` and ``write`` take a ``OnAnswer``
+    notes = True  # ``choose`` and ``write`` take an ``OnAnswer``
 
     def __init__(
         self,

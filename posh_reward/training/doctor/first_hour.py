@@ -2,7 +2,7 @@
 
 Each of five stages is a short functional run with a condition that it has to meet. What it measured
 is recorded next to what ``fit`` estimates. With the same file a later call goes on at the first
-stage that has not passed. Users know the check as a ladder, and its stages as rungs.
+stage that has not passed. Messages and the record call the check a ladder, and its stages rungs.
 """
 
 from __future__ import annotations
@@ -454,7 +454,7 @@ class StagedCheck:
             raise StageError(f"rotary frequencies are rounded to {', '.join(answer['rope'])}")
 
     def _check_learning(self, steps: Sequence[Mapping[str, Any]]) -> None:
-        """Raise RungError if no step had a gradient, or none of them moved the weights."""
+        """Raise StageError if no step had a gradient, or none of them moved the weights."""
         if all(line["gradient"] == 0 for line in steps):
             raise StageError(
                 f"none of {len(steps)} steps had a gradient: the completions of each image had "
