@@ -134,7 +134,7 @@ class Texts:
 
 
 def make_checks(texts: Texts) -> list[Check]:
-    """Make all checks but hill climbing's; a text without numbers, say, has none to change."""
+    """Make all checks but hill climbing's; a check of numbers has no text for a row without any."""
     falsehoods, edits = _make_falsehood_checks(texts), _make_edit_checks(texts)
     checks = chain(falsehoods, edits, _make_honest_checks(texts))
     return [check for check in checks if any(check.texts)]

@@ -162,7 +162,7 @@ class HillClimb:
     words: Words
 
     def text(self, units: Units, truth: str) -> str:
-        """Write a genome for a row; additions skip words of the row's true text."""
+        """Turn a genome into the text for a row; additions skip words of the row's true text."""
         grammar = GRAMMARS[self.grammar]
         if not self.behind:
             return grammar.join(units)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 IGNORED_LABEL = -100  # transformers' label for a position without loss
-NO_ANSWER = (float("nan"),) * len(LABELS)
+REWRITE_PROBABILITIES = (float("nan"),) * len(LABELS)
 PROMPTS_PER_TREE = 8  # at most: more would share more, but a batch would have fewer pairs
 
 
@@ -126,7 +126,7 @@ def answer_tokens(row: dict[str, Any], prompt: Sequence[int], chat: Chat) -> Ans
         return AnswerTokens(list(prompt), [], tuple(row["probabilities"]))
     reply: list[int] = chat.tokenizer(row["reply"], add_special_tokens=False)["input_ids"]
     ended = reply if chat.turn_end is None else [*reply, chat.turn_end]
-    return AnswerTokens([*prompt, *ended[:-1]], ended, NO_ANSWER)
+    return AnswerTokens([*prompt, *ended[:-1]], ended, REWRITE_PROBABILITIES)
 
 
 def build_trees(answers: Sequence[AnswerTokens]) -> Iterator[AnswerTree]:
@@ -161,9 +161,9 @@ def collate(rows: Sequence[dict[str, Any]], pad: int) -> dict[str, torch.Tensor]
     A row is ``[padding, shared][padding, slot][padding, slot]...``: slots are equally long and end
     with the tokens that predict the answer. Returns ``input_ids`` and ``position_ids`` (rows,
     tokens); ``attention_mask`` (rows, 1, tokens, tokens), true where one token attends to another;
-    ``logits_to_keep`` (slots x replies), the predicting positions; ``labels`` (rows, slots, longest
-    rewrite), the rewrites' tokens, else ``IGNORED_LABEL``; ``probabilities`` (rows, slots, labels),
-    NaN for rewrites and empty slots; ``weights`` (rows, slots), 0 for empty slots.
+    ``logits_to_keep`` (slots x longest rewrite), the predicting positions; ``labels`` (rows, slots,
+    longest rewrite), the rewrites' tokens, else ``IGNORED_LABEL``; ``probabilities`` (rows, slots,
+    labels), NaN for rewrites and empty slots; ``weights`` (rows, slots), 0 for empty slots.
     """
     batch: list[AnswerTree] = [row["tree"] for row in rows]
     shared = max(tree.shared for tree in batch)

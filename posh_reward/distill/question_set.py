@@ -6,8 +6,8 @@
     texts.jsonl                                       the texts, with the edits of each
     question_set.json                                 teacher's signature, counts, digest
 
-The questions are those that POSH's search asks. No reference is in two splits, and no prompt occurs
-twice. Failed answers are left out and counted.
+The questions are those that POSH's search asks. All questions about a reference are in one split,
+and no prompt occurs twice. Failed answers are left out and counted.
 """
 
 from __future__ import annotations
@@ -390,7 +390,7 @@ def collect_answers(
     A store, by default in the folder, keeps language models' answers, so a killed run resumes.
     """
     # Checked before anything is asked: a large judge's answers cost hours.
-    splits = {choose_split(reference_digest(reference.strip())) for _, reference in rows}
+    splits = {choose_split(text_digest(reference.strip())) for _, reference in rows}
     if empty := [split for split in SPLITS if split not in splits]:
         raise InputError(
             f"no reference falls into {', '.join(empty)}: use more references, about fifty"
@@ -488,7 +488,7 @@ def _collect_rows(
         if verdict.probabilities is None:
             failures += 1
             continue
-        digest = reference_digest(key.pair.reference)
+        digest = text_digest(key.pair.reference)
         row = QuestionRow(
             choose_split(digest), "grade", ask.prefix, ask.suffix, list(verdict.probabilities),
             None, key.kind, key.direction, stripped[key.pair], digest,
@@ -502,7 +502,7 @@ def _collect_rows(
             continue
         # A phrase may come from many references, so its own text decides its split.
         row = QuestionRow(
-            choose_split(reference_digest(phrase.text)), "rewrite", ask.prefix, ask.suffix, None,
+            choose_split(text_digest(phrase.text)), "rewrite", ask.prefix, ask.suffix, None,
             reply.text, phrase.kind, "", "", "",
         )  # fmt: skip
         rows.setdefault((row.prefix, row.suffix), row)
@@ -510,12 +510,12 @@ def _collect_rows(
     return failures
 
 
-def reference_digest(text: str) -> str:
+def text_digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def choose_split(digest: str) -> Split:
-    """Choose a reference's split by its digest alone, so that added texts move no others."""
+    """Choose a reference's split by its digest alone: texts that are added move none."""
     place = int(digest, 16) / 16 ** len(digest)
     if place < HELD_OUT_SHARE:
         return "test"
@@ -559,7 +559,7 @@ def _write_question_set(
     with whole_file(folder / "texts.jsonl") as file:
         for each in texts:
             edits = list(map(asdict, each.edits))
-            split = choose_split(reference_digest(each.pair.reference.strip()))
+            split = choose_split(text_digest(each.pair.reference.strip()))
             row = {**each.pair._asdict(), "origin": each.origin, "edits": edits, "split": split}
             file.write(format_json_line(row))
     with whole_file(folder / SUMMARY_FILE) as file:

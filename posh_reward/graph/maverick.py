@@ -161,7 +161,7 @@ class MaverickCoref:
         """Clusters of each text, in the model's order. Blank texts are not sent to it.
 
         Raises:
-            CorefError: the process cannot start, or dies whatever the text.
+            CorefError: the process cannot start, or keeps dying on different texts.
             MissingDependencyError: its environment is incomplete.
             UnresolvedTextError: one text cannot be resolved; the others can, without it.
         """

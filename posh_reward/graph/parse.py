@@ -55,7 +55,7 @@ def is_pipeline(name: str) -> bool:
 
     ``spacy.load`` would import any installed package, whose name a stranger's settings may give.
     """
-    # A name with a dot would import the package before it.
+    # find_spec imports the package before a dot.
     spec = find_spec(name) if name.isidentifier() else None
     folders = spec.submodule_search_locations if spec else None
     for folder in folders or ():
@@ -66,7 +66,7 @@ def is_pipeline(name: str) -> bool:
     return False
 
 
-def check_name(name: str) -> None:
+def require_pipeline_name(name: str) -> None:
     """Raise ``InputError`` for another package, or a name that no pipeline has."""
     is_name = re.fullmatch(r"[a-z]{2,3}_\w+", name)  # language and name
     if not is_name or find_spec(name) is not None:
@@ -79,7 +79,7 @@ def check_name(name: str) -> None:
 @lru_cache(maxsize=4)
 def load_installed(name: str, device: str) -> Language:
     if not is_pipeline(name):
-        check_name(name)
+        require_pipeline_name(name)
         raise MissingDependencyError(
             f"the spaCy pipeline {name!r} is not installed: run `python -m spacy download {name}`"
             f", or use parser {EMBEDDED!r}, which needs no download"
@@ -149,15 +149,15 @@ def parse_texts(nlp: Language, texts: Sequence[str], batch_size: int = 16) -> li
     return list(nlp.pipe(docs, batch_size=batch_size))
 
 
-MAX_RUN_CHARACTERS = 100
+MAX_UNBROKEN_CHARACTERS = 100
 """Characters without white space; a longer run is tokenized in pieces. spaCy's tokenizer strips
 punctuation from its ends one character at a time, and searches the rest each time: a generation of
 20,000 exclamation marks took a minute."""
 
-RUN_PIECE = re.compile(
-    rf"(?=\S{{{MAX_RUN_CHARACTERS + 1}}})(?:"
-    rf"\S{{{MAX_RUN_CHARACTERS // 2},{MAX_RUN_CHARACTERS - 1}}}[^\w\s]|"
-    rf"\S{{{MAX_RUN_CHARACTERS}}})"
+UNBROKEN_PIECE = re.compile(
+    rf"(?=\S{{{MAX_UNBROKEN_CHARACTERS + 1}}})(?:"
+    rf"\S{{{MAX_UNBROKEN_CHARACTERS // 2},{MAX_UNBROKEN_CHARACTERS - 1}}}[^\w\s]|"
+    rf"\S{{{MAX_UNBROKEN_CHARACTERS}}})"
 )
 """First piece of a long run, up to the last punctuation mark in its second half, if any."""
 
@@ -165,9 +165,9 @@ RUN_PIECE = re.compile(
 def tokenize(nlp: Language, text: str) -> Doc:
     """Tokenize a text by the pipeline's own tokenizer, long runs in pieces.
 
-    A text without runs of more than ``MAX_RUN_CHARACTERS`` characters gets exactly spaCy's tokens.
+    A text without runs of more than ``MAX_UNBROKEN_CHARACTERS`` gets exactly spaCy's tokens.
     """
-    ends = [match.end() for match in RUN_PIECE.finditer(text)]
+    ends = [match.end() for match in UNBROKEN_PIECE.finditer(text)]
     if not ends:
         return nlp.make_doc(text)
     # Tokenize with a space inserted at each cut, and leave it out of the result.

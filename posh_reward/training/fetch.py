@@ -172,9 +172,9 @@ def fetch_asset(asset: Asset) -> None:
 
             load_dataset(asset.name)  # also prepares it: offline, only a prepared one is found
         elif asset.kind == "spacy":
-            from posh_reward.graph.parse import check_name
+            from posh_reward.graph.parse import require_pipeline_name
 
-            check_name(asset.name)
+            require_pipeline_name(asset.name)
             # spaCy chooses the package for its own version, and runs `python -m pip`, which would
             # import from the working folder.
             command = python_module("spacy", "download", asset.name)

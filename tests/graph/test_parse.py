@@ -196,7 +196,7 @@ def test_no_text_takes_much_longer_than_an_ordinary_one(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tokens_spell_the_text(family: str) -> None:
-    text = FAMILIES[family](3 * parse.MAX_RUN_CHARACTERS + 7)
+    text = FAMILIES[family](3 * parse.MAX_UNBROKEN_CHARACTERS + 7)
     doc = parse.tokenize(parse.load_parser(), text)
     assert doc.text == text
     assert all(text[token.idx :].startswith(token.text) for token in doc)
@@ -206,7 +206,7 @@ def test_tokens_spell_the_text(family: str) -> None:
     "text",
     [
         "A woman can't sit (or stand) here.",
-        f"See {'a' * parse.MAX_RUN_CHARACTERS} and {'!' * parse.MAX_RUN_CHARACTERS}",
+        f"See {'a' * parse.MAX_UNBROKEN_CHARACTERS} and {'!' * parse.MAX_UNBROKEN_CHARACTERS}",
         "a-woman,a-man,their-dogs," * 20,  # spaces after commas are missing
     ],
 )

@@ -24,7 +24,7 @@ class Design:
 
     seed: int
     coarse: int = 7  # raters who compare two generations
-    granular: int = 0  # raters who mark spans in one generation; other people than the former
+    granular: int = 0  # raters who mark spans in one generation; none of the coarse raters
     repeated: float = 0.15  # share of tasks given to several raters, to measure agreement
     times: int = 3  # raters of each of these
 
@@ -68,7 +68,7 @@ def draw_tasks(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
     return raters
 
 
-def list_comparisons(item: StudyItem, form: Form) -> list[Models]:
+def list_shown_models(item: StudyItem, form: Form) -> list[Models]:
     """Models to compare or mark in each task; no generation twice, no equal texts."""
     if form == "granular":
         return [(model,) for model in item.texts]
@@ -98,7 +98,7 @@ def _allot_tasks(
 ) -> dict[str, list[Task]]:
     by_item: list[list[Task]] = []
     for item in items:
-        by_item.append([(item.id, models) for models in list_comparisons(item, form)])
+        by_item.append([(item.id, models) for models in list_shown_models(item, form)])
     # One task of each item, then a second one, and so on: this spreads the repeated tasks, which
     # are the first 15 %, over the items, so that agreement is not measured on a few.
     tasks = interleave_groups(by_item, rng)
@@ -116,7 +116,7 @@ def _allot_tasks(
     tasks_of: dict[str, list[Task]] = {name: [] for name in names}
     for item in rng.sample(list(items), len(items)):
         copies: list[Models] = []
-        for models in list_comparisons(item, form):
+        for models in list_shown_models(item, form):
             count = design.times if (item.id, models) in repeated else 1
             copies += [models] * count
         load = {name: len(own) for name, own in tasks_of.items()}
@@ -128,7 +128,7 @@ def _allot_tasks(
 def _count_rival_tasks(item: StudyItem, models: Models, form: Form) -> int:
     """Number of other tasks that show the same text, for the text that most of them show."""
     tasks_by_text: Counter[str] = Counter()
-    for shown in list_comparisons(item, form):
+    for shown in list_shown_models(item, form):
         tasks_by_text.update({item.texts[model] for model in shown})
     return max(tasks_by_text[item.texts[model]] for model in models) - 1
 
@@ -142,7 +142,7 @@ def _allot_item(
     for _ in range(MAX_ALLOTMENT_ATTEMPTS):
         texts_of: dict[str, set[str]] = defaultdict(set)
         allotment: list[tuple[str, Models]] = []
-        # Most copies first: they have the smallest choice of raters.
+        # Most copies first: they are the hardest to place.
         count = Counter(copies)
         for models in sorted(copies, key=lambda models: (-count[models], rng.random())):
             texts = {item.texts[model] for model in models}
@@ -172,8 +172,8 @@ def _balance_sides(tasks: Sequence[Task], sides: Counter[Models], rng: random.Ra
     tasks_with_sides: list[Task] = []
     for models, ids in groups.items():
         orders = list(permutations(models))
-        # An odd task goes to the order that earlier raters had less often, so that a preference
-        # for #1 cancels over the whole study.
+        # If the tasks do not divide evenly, the extra one goes to the order that earlier raters had
+        # less often, so that a preference for #1 cancels over the whole study.
         orders.sort(key=lambda order: (sides[order], rng.random()))
         rng.shuffle(ids)
         for place, item in enumerate(ids):
@@ -202,6 +202,6 @@ def interleave_groups(groups: Sequence[Sequence[T]], rng: random.Random) -> list
 
 
 def _opaque_id(design: Design, *parts: Hashable) -> str:
-    # Keyed with the seed, which only the key file has, so that nobody can find a name by trial.
+    # Keyed with the seed, which only the key file has: names cannot be found by trying them.
     seed = str(design.seed).encode()[-64:]
     return blake2b(repr(parts).encode(), key=seed, digest_size=6).hexdigest()
