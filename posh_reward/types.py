@@ -1,6 +1,6 @@
 """The records that pass between stages: plain data, all frozen but ``Usage``.
 
-Those that a pair has by the hundred are named tuples, which are made five times as fast as frozen
+Most that a pair has by the hundred are named tuples, which are made five times as fast as frozen
 dataclasses; Python writes them as JSON lists.
 
 Flow: ``Description`` (a parsed text and its ``SceneGraph``) -> ``Question`` -> ``Verdict``
@@ -137,8 +137,8 @@ class Entity(NamedTuple):
     sentences: tuple[int, ...]  # of each mention, aligned with ``heads``
     spans: tuple[Span, ...]
     us: bool = False  # the viewer: "we", "us", "our"
-    left: bool = False  # "our left"
-    right: bool = False  # "our right"
+    left: bool = False  # "our left", if mentioned at least twice (the release's rule)
+    right: bool = False  # "our right", likewise
 
     @property
     def flagged(self) -> bool:

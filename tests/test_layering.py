@@ -36,7 +36,7 @@ FLOORS = [
     {"adapters"},
     {"cli"},
 ]
-"""From the ground up. A folder imports from those above and from itself."""
+"""From the ground up. A folder imports from those listed before it, and from itself."""
 APART = ("adapters",)
 """Folders whose own folders do not import each other."""
 TORCH = ("models/packed", "training", "distill", "adapters")

@@ -1,9 +1,9 @@
 """Components of a sentence, words that name, describe, act or place, and their links (A.1.2).
 
-``read_syntax`` copies a parse. ``find_components``: a token belongs to one component, of the first
-kind whose rule takes it: nouns, then adjectives, verbs, prepositions and adverbs. ``find_links``
-turns dependencies into roles of components for each other, which conjuncts share. Examples mark the
-tokens that a rule is about with *stars*.
+``read_syntax`` copies a parse. ``find_components``: a token belongs to at most one component, of
+the first kind whose rule takes it: nouns, then adjectives, verbs, prepositions and adverbs.
+``find_links`` turns dependencies into roles of components for each other, which conjuncts share.
+Examples mark the tokens that a rule is about with *stars*.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class PoSh:
 
     @property
     def signature(self) -> str:
-        """``posh|preset:released|judge:...|parser:...|coref:...|rules:4.2|present:2|version:...``."""
+        """``posh|preset:released|judge:...|parser:...|coref:...|rules:...|present:2|version:...``."""
         return self._build_signature(joined=False)
 
     def _build_signature(self, *, joined: bool) -> str:
@@ -419,13 +419,13 @@ class PoSh:
     def _build_scores(
         self, pair: DescriptionPair, precision: Examination, recall: Examination, signature: str
     ) -> Scores:
-        supported = means.mean_score(precision.elements, self.weights)
-        covered = means.mean_score(recall.elements, self.weights)
+        precision_score = means.mean_score(precision.elements, self.weights)
+        recall_score = means.mean_score(recall.elements, self.weights)
         doubtful = precision.doubtful + recall.doubtful
         return Scores(
-            precision=supported,
-            recall=covered,
-            f1=means.harmonic_mean(supported, covered),
+            precision=precision_score,
+            recall=recall_score,
+            f1=means.harmonic_mean(precision_score, recall_score),
             signature=signature,
             elements=precision.elements + recall.elements,
             failure=precision.failure or recall.failure,

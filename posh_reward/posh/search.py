@@ -1,7 +1,7 @@
 """Passes 1 and 2: find entities, each asked about under its candidate names.
 
-The functions are generators: each yields a ``Request`` and is sent the answers. So they know
-nothing of batches; ``batch.run_batched`` runs many of them side by side.
+``search_entities`` and what it calls are generators: each yields a ``Request`` and is sent the
+answers. So they know nothing of batches; ``batch.run_batched`` runs many of them side by side.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 POSH asks about elements of a scene graph. So words outside of all elements cost nothing, a list of
 nouns is found in any long reference, and what nobody can check is hardly wrong. Each guard is a
-function of a text's scores: the share of its reward that it keeps, from 0 to 1.
+function of a text's scores: the share that it keeps, from 0 to 1, of its reward or of its
+precision alone.
 
 A text is its own best description, so a guard takes from it only what it would not take from the
 reference, as a description of itself::
@@ -12,7 +13,8 @@ reference, as a description of itself::
 A reference that enumerates ("A dog, a cat, a bird ... are on a lawn.") may keep .3 by the guard
 against lists. A text that keeps .3, too, then loses nothing, and one that keeps .1 loses a fifth.
 
-Rules about words are for English, and are left out where the reference is not.
+All but silence are relative. Rules about words are for English, and are left out where the
+reference is not; the guard against lists counts elements, in any language.
 """
 
 from __future__ import annotations
@@ -195,9 +197,10 @@ def more_than_a_list(scores: Scores, guards: Guards) -> float:
 
     Plain sentences are no list: "On the left, there is a man. Behind him, there is a dog." names a
     thing in each, besides places. Prepositions can join any two entities ("the sky of the quay
-    beside the sailors"), so they count only up to the number of attributes and verbs, and not at
-    all in a crowded sentence: 10 entities with 3 verbs and 9 prepositions keep
-    min(2 * 3, 12) / 10 / 0.65 = 0.92, and less if one sentence has all of them.
+    beside the sailors"), so they count only up to the number of supported attributes and verbs,
+    and not at all in a crowded sentence. 10 entities with 3 such verbs and 9 prepositions keep
+    min(2 * 3, 12) / 10 / 0.65 = 0.92. With one such verb and all in one sentence, 5 of them are
+    bare (10 - 3 - 2), which keeps 0.31 * (1 - 2 * (5 / 10 - 0.1)) = 0.06.
     """
     stated = sort_statements(scores)
     specific = [places for entity, places in stated.entities if _is_specific(entity)]
@@ -211,7 +214,7 @@ def more_than_a_list(scores: Scores, guards: Guards) -> float:
     if listed >= least:
         bare = 0
         for at, entities in in_sentence.items():
-            bare += max(0, entities - guards.bare_entities - 2 * stated.claims[at])
+            bare += max(0, entities - guards.bare_entities - 2 * stated.supported_details[at])
         kept *= _clip_share(1 - 2 * (bare / in_sentence.total() - guards.bare_share))
     return kept
 
@@ -224,9 +227,9 @@ def more_than_a_list(scores: Scores, guards: Guards) -> float:
 def without_loose_words(scores: Scores, guards: Guards) -> float:
     """Each content word outside all elements that the reference lacks is a mistake.
 
-    The judge is never asked about it, so it can only gain recall. In a sentence without any element
-    ("We run.") none is free, since people do not describe images like that. 12 elements and 5 such
-    words, 3 of them free, keep 12 / (12 + 0.5 * 2).
+    The judge is never asked about it, so it can only gain recall. In a sentence without a scored
+    element ("We run.") none is free, since people do not describe images like that. 12 elements and
+    5 such words, 3 of them free, keep 12 / (12 + 0.5 * 2).
     """
     if not _is_english(scores.reference):
         return 1.0
@@ -254,7 +257,7 @@ def without_lacking_entities(scores: Scores, guards: Guards) -> float:
             lacking[min(places)] += 1
     mistakes = 0
     for at, count in lacking.items():
-        mistakes += max(0, count - guards.lacking_entities * stated.claims[at])
+        mistakes += max(0, count - guards.lacking_entities * stated.supported_details[at])
     return _keep_despite_mistakes(scores, mistakes, guards)
 
 
@@ -360,7 +363,7 @@ class Statements:
     """Entities of a generation, and what is said of them, by sentence."""
 
     entities: list[tuple[Element, set[int]]]  # with their sentences
-    claims: Counter[int]  # supported attributes and verbs
+    supported_details: Counter[int]  # supported attributes and verbs
     supported: Counter[int]  # supported attributes and relations of any kind, and
     unsupported: Counter[int]  # those that are not
     details: int  # supported attributes and verbs, each once
@@ -370,7 +373,7 @@ def sort_statements(scores: Scores) -> Statements:
     """Sort the elements of a generation by sentence."""
     ends = [sentence.end() for sentence in SENTENCE.finditer(scores.generation)]
     entities: list[tuple[Element, set[int]]] = []
-    claims: Counter[int] = Counter()
+    supported_details: Counter[int] = Counter()
     supported: Counter[int] = Counter()
     unsupported: Counter[int] = Counter()
     details = 0
@@ -386,9 +389,9 @@ def sort_statements(scores: Scores) -> Statements:
             continue
         supported.update(places)
         if _says_something(element):
-            claims.update(places)
+            supported_details.update(places)
             details += 1
-    return Statements(entities, claims, supported, unsupported, details)
+    return Statements(entities, supported_details, supported, unsupported, details)
 
 
 def _says_something(element: Element) -> bool:

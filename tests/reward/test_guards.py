@@ -21,9 +21,10 @@ from posh_reward.reward.guards import (
     describing_itself,
     kept_shares,
     list_active_guards,
+    more_than_a_list,
 )
 from posh_reward.reward.shaping import build_shaping, read_shaping, shape_reward
-from posh_reward.types import HIGHEST_GRADE, WORST_SCORE, Scores
+from posh_reward.types import HIGHEST_GRADE, WORST_SCORE, Element, Scores
 
 ROOT = Path(__file__).resolve().parents[2]
 ENUMERATION = (
@@ -180,3 +181,22 @@ def test_without_guards_the_reward_is_the_papers_f1(p: float, r: float) -> None:
     [scores] = metric().score(["A red hat."], ["A red hat."])
     scores = replace(scores, precision=p, recall=r, f1=harmonic_mean(p, r))
     assert shape_reward(scores, Shaping(guards="off")) == pytest.approx(scores.f1, rel=1e-15)
+
+
+def test_verbs_make_a_crowded_sentence_more_than_a_list() -> None:
+    """The guard's own example: 10 entities, one or three verbs, nine prepositions."""
+
+    def kept(verbs: int, sentences: int) -> float:
+        words = "cat. " * 10 if sentences > 1 else "cat " * 10
+        step = 5 if sentences > 1 else 4
+        places = [((at * step, at * step + 3),) for at in range(10)]
+        own = [Element("precision", "entity", "cat", 4.0, spans, "cat") for spans in places]
+        for text, count in (("holds", verbs), ("of", 9)):
+            own += [Element("precision", "relation", text, 4.0, places[0], "cat")] * count
+        [scores] = metric().score(["A red hat."], ["A red hat."])
+        made = replace(scores, generation=words, elements=tuple(own))
+        return more_than_a_list(made, Guards())
+
+    assert kept(verbs=3, sentences=1) == pytest.approx(6 / 10 / 0.65)
+    assert kept(verbs=1, sentences=1) == pytest.approx(2 / 10 / 0.65 * (1 - 2 * (5 / 10 - 0.1)))
+    assert kept(verbs=1, sentences=10) == 1, "each names one thing"
