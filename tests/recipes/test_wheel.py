@@ -45,7 +45,7 @@ def test_a_server_needs_its_address() -> None:
 def test_an_installed_wheel_has_all_that_a_clone_has(tmp_path: Path) -> None:
     source, site = tmp_path / "source", tmp_path / "site"
     shutil.copytree(
-        ROOT, source, ignore=shutil.ignore_patterns(".*", "demo", "runs", "build", "__pycache__")
+        ROOT, source, ignore=shutil.ignore_patterns(".*", "runs", "build", "__pycache__")
     )
     quiet = ("-m", "pip", "--disable-pip-version-check", "--quiet")
     run(*quiet, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source),
