@@ -149,6 +149,7 @@ class Guard(NamedTuple):
     kept: KeptShare
     lowers: Literal["precision", "both"] = "both"
     relative: bool = True  # to what the reference would keep
+    english: bool = False  # a rule about words, left out if the reference is not English
 
 
 # Each takes the scores of a text, and returns the share of its reward that the text keeps.
@@ -174,8 +175,6 @@ def without_repetition(scores: Scores, guards: Guards) -> float:
 
 def well_covered(scores: Scores, guards: Guards) -> float:
     """10 content words, 7 of them loose: without the 3 free ones, 0.6 are covered of 0.65."""
-    if not _is_english(scores.reference):
-        return 1.0
     words = count_loose_words(scores)
     if not words.content:
         return 1.0
@@ -187,8 +186,6 @@ def in_order(scores: Scores, guards: Guards) -> float:
     """With a limit of 0.15 bits per word, a disorder of 0.06 keeps 0.6."""
     from posh_reward.embedded.english.word_order import disorder
 
-    if not _is_english(scores.reference):
-        return 1.0
     return _clip_share(1 - disorder(scores.generation) / guards.disorder_limit)
 
 
@@ -231,8 +228,6 @@ def without_loose_words(scores: Scores, guards: Guards) -> float:
     element ("We run.") none is free, since people do not describe images like that. 12 elements and
     5 such words, 3 of them free, keep 12 / (12 + 0.5 * 2).
     """
-    if not _is_english(scores.reference):
-        return 1.0
     words = count_loose_words(scores)
     in_sentences = words.loose - words.supported - words.bare
     free = max(guards.free_words, guards.free_share * words.content)
@@ -247,7 +242,7 @@ def without_lacking_entities(scores: Scores, guards: Guards) -> float:
     from posh_reward.embedded.english.word_forms import lacks_word
 
     stated = sort_statements(scores)
-    if len(stated.entities) < guards.list_entities or not _is_english(scores.reference):
+    if len(stated.entities) < guards.list_entities:
         return 1.0
     lacking: Counter[int] = Counter()
     for entity, places in stated.entities:
@@ -269,7 +264,7 @@ def without_fabrication(scores: Scores, guards: Guards) -> float:
     entity counts as 2 * (0.8 - 0.4) / 0.6 = 1.3 mistakes.
     """
     stated = sort_statements(scores)
-    if len(stated.entities) < guards.list_entities or not _is_english(scores.reference):
+    if len(stated.entities) < guards.list_entities:
         return 1.0
     mistakes = 0.0
     for entity, places in stated.entities:
@@ -289,21 +284,26 @@ GUARDS = (
     Guard("silence", "silence", breaks_silence, relative=False),
     Guard("length", "length_limit", within_length),
     Guard("repetition", "repetition_limit", without_repetition),
-    Guard("coverage", "coverage_floor", well_covered),
-    Guard("disorder", "disorder_limit", in_order),
+    Guard("coverage", "coverage_floor", well_covered, english=True),
+    Guard("disorder", "disorder_limit", in_order, english=True),
     Guard("list", "detail_floor", more_than_a_list),
-    Guard("loose_words", "loose_weight", without_loose_words, "precision"),
-    Guard("lacking_entities", "loose_weight", without_lacking_entities, "precision"),
-    Guard("fabrication", "loose_weight", without_fabrication, "precision"),
+    Guard("loose_words", "loose_weight", without_loose_words, "precision", english=True),
+    Guard("lacking_entities", "loose_weight", without_lacking_entities, "precision", english=True),
+    Guard("fabrication", "loose_weight", without_fabrication, "precision", english=True),
 )
 """All guards, in the order in which they are applied and logged."""
 
 
 def kept_shares(scores: Scores, guards: Guards) -> dict[str, float]:
     """Return the share of the reward that each active guard leaves, by its name."""
+    from posh_reward.embedded.english.wordnet import is_english
+
     itself: Scores | None = None
     shares: dict[str, float] = {}
     for guard in list_active_guards(guards):
+        if guard.english and not is_english(scores.reference):
+            shares[guard.name] = 1.0
+            continue
         kept = guard.kept(scores, guards)
         # A reference without elements describes nothing, and is no measure.
         if kept < 1 and guard.relative and scores.reference_elements:
@@ -401,12 +401,6 @@ def _says_something(element: Element) -> bool:
 
 def _is_specific(entity: Element) -> bool:
     return not UNSPECIFIC.issuperset(entity.text.lower().split())
-
-
-def _is_english(text: str) -> bool:
-    from posh_reward.embedded.english.wordnet import is_english
-
-    return is_english(text)
 
 
 def _keep_despite_mistakes(scores: Scores, mistakes: float, guards: Guards) -> float:

@@ -9,9 +9,8 @@ that score without describing.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Literal, get_args
 
 from posh_reward.errors import ConfigError
@@ -35,6 +34,7 @@ MAX_UNREPORTED_LOSS = 0.1  # from a reward by guards; of a larger one, the run w
 WEIGHT_SETTINGS = ("precision_weight", "recall_weight")
 Objective = Literal["f1", "weighted", "separate"]
 Switch = Literal["on", "off"]
+SWITCHES: dict[Switch, Guards] = {"on": Guards(), "off": Guards.off()}
 
 
 def weight_field(help: str) -> Any:
@@ -72,9 +72,9 @@ class Shaping:
             raise ConfigError(
                 f"objective is {self.objective!r}: choose {', '.join(get_args(Objective))}"
             )
-        if not isinstance(self.guards, Guards) and self.guards not in get_args(Switch):
+        if not isinstance(self.guards, Guards) and self.guards not in tuple(SWITCHES):
             raise ConfigError(f"guards is {self.guards!r}: use on, off, or Guards(...)")
-        for switch, limits in (("on", Guards()), ("off", Guards.off())):
+        for switch, limits in SWITCHES.items():
             if self.guards == limits:  # one value for one meaning: ranks compare signatures
                 object.__setattr__(self, "guards", switch)
         for name in WEIGHT_SETTINGS:
@@ -92,9 +92,7 @@ class Shaping:
     @property
     def limits(self) -> Guards:
         """Limits of the guards."""
-        if isinstance(self.guards, Guards):
-            return self.guards
-        return Guards() if self.guards == "on" else Guards.off()
+        return self.guards if isinstance(self.guards, Guards) else SWITCHES[self.guards]
 
     @property
     def changed(self) -> dict[str, Any]:
@@ -118,15 +116,33 @@ def read_shaping(settings: Mapping[str, Any], what: str = "shaping") -> Shaping:
     Raises:
         ConfigError: a setting is unknown, does not fit, or has no effect since the guards are off.
     """
-    limits = {name: settings[name] for name in GUARD_SETTINGS if name in settings}
-    others = {name: value for name, value in settings.items() if name not in limits}
+    limits, others = _split_settings(settings)
     if isinstance(others.get("guards"), bool):  # YAML reads on and off so
         others["guards"] = "on" if others["guards"] else "off"
-    return make_shaping(check_settings(Guards, limits, what), check_settings(Shaping, others, what))
+    return _make_shaping(
+        check_settings(Guards, limits, what), check_settings(Shaping, others, what)
+    )
 
 
-def make_shaping(limits: Mapping[str, Any], others: Mapping[str, Any]) -> Shaping:
-    """Make a shaping from the limits of guards, and other settings; errors as ``read_shaping``."""
+def build_shaping(flags: object) -> Shaping:
+    """Make a shaping from parsed flags, of which unused ones leave the default.
+
+    Raises:
+        ConfigError: as ``read_shaping``.
+    """
+    values = {each.name: getattr(flags, each.name, None) for each in fields(ShapingSettings)}
+    used = {name: value for name, value in values.items() if value is not None}
+    return _make_shaping(*_split_settings(used))
+
+
+def _split_settings(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the limits of guards, and the other settings."""
+    limits = {name: settings[name] for name in GUARD_SETTINGS if name in settings}
+    others = {name: value for name, value in settings.items() if name not in limits}
+    return limits, others
+
+
+def _make_shaping(limits: Mapping[str, Any], others: Mapping[str, Any]) -> Shaping:
     if not limits:
         return Shaping(**others)
     if others.get("guards", "on") != "on":
@@ -150,59 +166,31 @@ ShapingSettings: Any = make_dataclass("ShapingSettings", _list_flags())
 """Settings that recipes offer as flags, with their help; None leaves one to its default."""
 
 
-def build_shaping(flags: object) -> Shaping:
-    """Make a shaping from parsed flags; unused ones leave the default."""
-    values = {each.name: getattr(flags, each.name, None) for each in fields(ShapingSettings)}
-    used = {name: value for name, value in values.items() if value is not None}
-    limits = {name: used.pop(name) for name in GUARD_SETTINGS if name in used}
-    return make_shaping(limits, used)
+@dataclass(frozen=True, slots=True)
+class GuardedScores:
+    """A generation's scores after the guards."""
+
+    precision: float
+    recall: float
+    kept: float  # share of its distance from the worst that each reward keeps
+    shares: dict[str, float]  # what each guard left, by its name
+
+    @property
+    def axes(self) -> tuple[float, float]:
+        """Rewards for precision and recall."""
+        return _towards_worst(self.precision, self.kept), _towards_worst(self.recall, self.kept)
 
 
-def shape_reward(
+def guard_scores(
     scores: Scores, shaping: Shaping, weights: Weights = EQUAL_WEIGHTS
-) -> float | None:
-    """Return the reward of one generation; None without scores.
+) -> GuardedScores | None:
+    """Apply the guards; None if a score is missing.
 
     Args:
         scores: of the generation.
         shaping: objective, weights of the axes, guards.
         weights: the metric's, of kinds of elements.
     """
-    guarded = _apply_guards(scores, shaping, weights)
-    if guarded is None:
-        return None
-    precision, recall, kept = guarded
-    return _towards_worst(_combine_axes(precision, recall, shaping), kept)
-
-
-def shape_axes(
-    scores: Scores, shaping: Shaping, weights: Weights = EQUAL_WEIGHTS
-) -> tuple[float, float] | None:
-    """Return a generation's rewards for precision and recall; None without scores."""
-    guarded = _apply_guards(scores, shaping, weights)
-    if guarded is None:
-        return None
-    precision, recall, kept = guarded
-    return _towards_worst(precision, kept), _towards_worst(recall, kept)
-
-
-SILENCE_ALONE = Shaping(guards=replace(Guards.off(), silence=True))
-
-
-def is_lowered(scores: Scores, shaping: Shaping, weights: Weights = EQUAL_WEIGHTS) -> bool:
-    """Return True if the guards take more than 0.1 from a reward, other than for silence."""
-    before = shape_axes(scores, SILENCE_ALONE, weights)
-    after = shape_axes(scores, shaping, weights)
-    if before is None or after is None:
-        return False
-    taken = map(operator.sub, before, after)
-    return any(loss > MAX_UNREPORTED_LOSS for loss in taken)
-
-
-def _apply_guards(
-    scores: Scores, shaping: Shaping, weights: Weights
-) -> tuple[float, float, float] | None:
-    """Return precision, recall, and the share that both keep; None if a score is missing."""
     precision = capped_precision(scores, shaping.limits, weights)
     if precision is None or scores.recall is None:
         return None
@@ -212,8 +200,37 @@ def _apply_guards(
     for guard in list_active_guards(shaping.limits):
         kept = of_precision if guard.lowers == "precision" else of_both
         kept.append(shares[guard.name])
+    precision = _towards_worst(precision, add_mistakes(of_precision))
     # Factors, not differences: two faults cost more than one, and none goes below the worst.
-    return _towards_worst(precision, add_mistakes(of_precision)), scores.recall, math.prod(of_both)
+    return GuardedScores(precision, scores.recall, math.prod(of_both), shares)
+
+
+def shape_reward(
+    scores: Scores, shaping: Shaping, weights: Weights = EQUAL_WEIGHTS
+) -> float | None:
+    """Return the reward of one generation; None without scores. Arguments as ``guard_scores``."""
+    guarded = guard_scores(scores, shaping, weights)
+    if guarded is None:
+        return None
+    return _towards_worst(_combine_axes(guarded.precision, guarded.recall, shaping), guarded.kept)
+
+
+def shape_axes(
+    scores: Scores, shaping: Shaping, weights: Weights = EQUAL_WEIGHTS
+) -> tuple[float, float] | None:
+    """Return a generation's rewards for precision and recall; None without scores."""
+    guarded = guard_scores(scores, shaping, weights)
+    return None if guarded is None else guarded.axes
+
+
+def is_lowered(scores: Scores, guarded: GuardedScores) -> bool:
+    """Return True if guards other than that of silence take more than 0.1 from a reward."""
+    if guarded.shares.get("silence") == 0:
+        return False
+    assert scores.precision is not None, "there would be no guarded scores"
+    assert scores.recall is not None, "there would be no guarded scores"
+    precision, recall = guarded.axes
+    return max(scores.precision - precision, scores.recall - recall) > MAX_UNREPORTED_LOSS
 
 
 def _combine_axes(precision: float, recall: float, shaping: Shaping) -> float:

@@ -20,13 +20,14 @@ from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
 from posh_reward.posh.posh import PoSh
 from posh_reward.reward.columns import get_column, get_image_column
-from posh_reward.reward.guards import kept_shares, list_active_guards
+from posh_reward.reward.guards import list_active_guards
 from posh_reward.reward.objectives import Rewards, check_shared, find_trainer, together
 from posh_reward.reward.shaping import (
     MAX_UNREPORTED_LOSS,
     REWARD_VERSION,
     SCORE_AXES,
     Shaping,
+    guard_scores,
     is_lowered,
     shape_axes,
     shape_reward,
@@ -476,7 +477,15 @@ class PoshReward(MetricReward[Scores]):
 
     def _build_guard_figures(self, scores: Sequence[Scores]) -> dict[str, float]:
         # A policy whose honest style is taken for a trick learns anything else instead.
-        lowered = [s for s in scores if is_lowered(s, self.shaping, self.metric.weights)]
+        lowered: list[Scores] = []
+        shares: list[dict[str, float]] = []
+        for score in scores:
+            guarded = guard_scores(score, self.shaping, self.metric.weights)
+            if guarded is None:
+                continue
+            shares.append(guarded.shares)
+            if is_lowered(score, guarded):
+                lowered.append(score)
         if len(lowered) > len(scores) / 2 and "rules" not in self._warned:
             self._warned.add("rules")
             logger.warning(
@@ -486,10 +495,9 @@ class PoshReward(MetricReward[Scores]):
                 len(lowered), len(scores), MAX_UNREPORTED_LOSS, shorten(lowered[0].generation),
             )  # fmt: skip
         found = {f"{self.metric.name}/lowered_share": divide_or_nan(len(lowered), len(scores))}
-        kept = [kept_shares(s, self.shaping.limits) for s in scores if s.failure is None]
         for guard in list_active_guards(self.shaping.limits):
-            taken = math.fsum(1 - shares[guard.name] for shares in kept)
-            found[f"{self.metric.name}/guard_{guard.name}"] = divide_or_nan(taken, len(kept))
+            taken = math.fsum(1 - each[guard.name] for each in shares)
+            found[f"{self.metric.name}/guard_{guard.name}"] = divide_or_nan(taken, len(shares))
         return found
 
     def _failed(self, why: Failure) -> Scores:
