@@ -24,12 +24,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from posh_reward.errors import ConfigError
 from posh_reward.posh.examine import MIN_SUPPORTED_GRADE
-from posh_reward.posh.loose_words import SENTENCE, count_loose_words
+from posh_reward.posh.loose_words import SENTENCE, LooseWords, count_loose_words
 from posh_reward.posh.means import Weights, length_ratio, mean_score
 from posh_reward.reward.texts import repeated_share, says_nothing
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, WORST_SCORE, Element, Scores
@@ -138,7 +139,22 @@ class Guards:
         )  # fmt: skip
 
 
-KeptShare = Callable[[Scores, Guards], float]
+class ScoredText:
+    """Scores of a text, with what several guards read of them, each made at first use."""
+
+    def __init__(self, scores: Scores) -> None:
+        self.scores = scores
+
+    @cached_property
+    def statements(self) -> Statements:
+        return sort_statements(self.scores)
+
+    @cached_property
+    def loose_words(self) -> LooseWords:
+        return count_loose_words(self.scores)
+
+
+KeptShare = Callable[[ScoredText, Guards], float]
 
 
 class Guard(NamedTuple):
@@ -152,44 +168,45 @@ class Guard(NamedTuple):
     english: bool = False  # a rule about words, left out if the reference is not English
 
 
-# Each takes the scores of a text, and returns the share of its reward that the text keeps.
+# Each takes a scored text, and returns the share of its reward that the text keeps.
 
 
-def breaks_silence(scores: Scores, guards: Guards) -> float:
+def breaks_silence(text: ScoredText, guards: Guards) -> float:
+    scores = text.scores
     if scores.generation_elements == 0 or says_nothing(scores.generation, scores.reference):
         return 0.0
     return 1.0
 
 
-def within_length(scores: Scores, guards: Guards) -> float:
+def within_length(text: ScoredText, guards: Guards) -> float:
     """With a limit of 2 words per word, 3 keep 2 - 3 / 2 = 0.5."""
     assert guards.length_limit is not None, "it is on"
-    return _clip_share(2 - length_ratio(scores) / guards.length_limit)
+    return _clip_share(2 - length_ratio(text.scores) / guards.length_limit)
 
 
-def without_repetition(scores: Scores, guards: Guards) -> float:
+def without_repetition(text: ScoredText, guards: Guards) -> float:
     """With a limit of 0.15, a text whose four-word sequences repeat by 0.575 keeps 0.5."""
     assert guards.repetition_limit is not None, "it is on"
-    return _clip_share((1 - repeated_share(scores.generation)) / (1 - guards.repetition_limit))
+    return _clip_share((1 - repeated_share(text.scores.generation)) / (1 - guards.repetition_limit))
 
 
-def well_covered(scores: Scores, guards: Guards) -> float:
+def well_covered(text: ScoredText, guards: Guards) -> float:
     """10 content words, 7 of them loose: without the 3 free ones, 0.6 are covered of 0.65."""
-    words = count_loose_words(scores)
+    words = text.loose_words
     if not words.content:
         return 1.0
     coverage = 1 - max(0, words.loose - guards.free_words) / words.content
     return _clip_share(coverage / guards.coverage_floor)
 
 
-def in_order(scores: Scores, guards: Guards) -> float:
+def in_order(text: ScoredText, guards: Guards) -> float:
     """With a limit of 0.15 bits per word, a disorder of 0.06 keeps 0.6."""
     from posh_reward.embedded.english.word_order import disorder
 
-    return _clip_share(1 - disorder(scores.generation) / guards.disorder_limit)
+    return _clip_share(1 - disorder(text.scores.generation) / guards.disorder_limit)
 
 
-def more_than_a_list(scores: Scores, guards: Guards) -> float:
+def more_than_a_list(text: ScoredText, guards: Guards) -> float:
     """Lower the more a text is a list; 1 with few entities.
 
     Plain sentences are no list: "On the left, there is a man. Behind him, there is a dog." names a
@@ -199,11 +216,11 @@ def more_than_a_list(scores: Scores, guards: Guards) -> float:
     min(2 * 3, 12) / 10 / 0.65 = 0.92. With one such verb and all in one sentence, 5 of them are
     bare (10 - 3 - 2), which keeps 0.31 * (1 - 2 * (5 / 10 - 0.1)) = 0.06.
     """
-    stated = sort_statements(scores)
+    stated = text.statements
     specific = [places for entity, places in stated.entities if _is_specific(entity)]
     in_sentence = Counter(chain.from_iterable(specific))
     listed = sum(any(in_sentence[at] > 1 for at in places) for places in specific)
-    others = sum(e.direction == "precision" and e.kind != "entity" for e in scores.elements)
+    others = sum(e.direction == "precision" and e.kind != "entity" for e in text.scores.elements)
     kept = 1.0
     if listed >= guards.list_entities:
         kept *= _clip_share(min(2 * stated.details, others) / listed / guards.detail_floor)
@@ -221,49 +238,49 @@ def more_than_a_list(scores: Scores, guards: Guards) -> float:
 # (``add_mistakes``).
 
 
-def without_loose_words(scores: Scores, guards: Guards) -> float:
+def without_loose_words(text: ScoredText, guards: Guards) -> float:
     """Each content word outside all elements that the reference lacks is a mistake.
 
     The judge is never asked about it, so it can only gain recall. In a sentence without a scored
     element ("We run.") none is free, since people do not describe images like that. 12 elements and
     5 such words, 3 of them free, keep 12 / (12 + 0.5 * 2).
     """
-    words = count_loose_words(scores)
+    words = text.loose_words
     in_sentences = words.loose - words.supported - words.bare
     free = max(guards.free_words, guards.free_share * words.content)
-    return _keep_despite_mistakes(scores, words.bare + max(0, in_sentences - free), guards)
+    return _keep_despite_mistakes(text, words.bare + max(0, in_sentences - free), guards)
 
 
-def without_lacking_entities(scores: Scores, guards: Guards) -> float:
+def without_lacking_entities(text: ScoredText, guards: Guards) -> float:
     """Each entity that the reference lacks and of which little is said is a mistake.
 
     Vague entities ("There is an item in a person") are hardly wrong for any image, and gain recall.
     """
     from posh_reward.embedded.english.word_forms import lacks_word
 
-    stated = sort_statements(scores)
+    stated = text.statements
     if len(stated.entities) < guards.list_entities:
         return 1.0
     lacking: Counter[int] = Counter()
     for entity, places in stated.entities:
         named = CONTENT_WORD.findall(entity.text)
         words = [word for word in named if word.lower() not in UNSPECIFIC]
-        if places and words and all(lacks_word(scores.reference, word) for word in words):
+        if places and words and all(lacks_word(text.scores.reference, word) for word in words):
             lacking[min(places)] += 1
     mistakes = 0
     for at, count in lacking.items():
         mistakes += max(0, count - guards.lacking_entities * stated.supported_details[at])
-    return _keep_despite_mistakes(scores, mistakes, guards)
+    return _keep_despite_mistakes(text, mistakes, guards)
 
 
-def without_fabrication(scores: Scores, guards: Guards) -> float:
+def without_fabrication(text: ScoredText, guards: Guards) -> float:
     """Entities of the image count as mistakes where most of what is said around them is false.
 
     "The coat covers the lantern, and the hand holds the man": each noun is in the reference, so it
     gains recall, and nothing that is said of it is true. With 4 of 5 claims false and 0.4 free, an
     entity counts as 2 * (0.8 - 0.4) / 0.6 = 1.3 mistakes.
     """
-    stated = sort_statements(scores)
+    stated = text.statements
     if len(stated.entities) < guards.list_entities:
         return 1.0
     mistakes = 0.0
@@ -277,7 +294,7 @@ def without_fabrication(scores: Scores, guards: Guards) -> float:
         share = (false / claims - guards.fabricated_share) / (1 - guards.fabricated_share)
         certainty = min(1.0, claims / guards.telling_claims)
         mistakes += guards.fabricated_mistakes * share * certainty
-    return _keep_despite_mistakes(scores, mistakes, guards)
+    return _keep_despite_mistakes(text, mistakes, guards)
 
 
 GUARDS = (
@@ -298,16 +315,17 @@ def kept_shares(scores: Scores, guards: Guards) -> dict[str, float]:
     """Return the share of the reward that each active guard leaves, by its name."""
     from posh_reward.embedded.english.wordnet import is_english
 
-    itself: Scores | None = None
+    text = ScoredText(scores)
+    itself: ScoredText | None = None
     shares: dict[str, float] = {}
     for guard in list_active_guards(guards):
         if guard.english and not is_english(scores.reference):
             shares[guard.name] = 1.0
             continue
-        kept = guard.kept(scores, guards)
+        kept = guard.kept(text, guards)
         # A reference without elements describes nothing, and is no measure.
         if kept < 1 and guard.relative and scores.reference_elements:
-            itself = itself or describing_itself(scores)
+            itself = itself or ScoredText(describing_itself(scores))
             kept = 1 - max(0.0, guard.kept(itself, guards) - kept)
         shares[guard.name] = kept
     return shares
@@ -403,10 +421,10 @@ def _is_specific(entity: Element) -> bool:
     return not UNSPECIFIC.issuperset(entity.text.lower().split())
 
 
-def _keep_despite_mistakes(scores: Scores, mistakes: float, guards: Guards) -> float:
+def _keep_despite_mistakes(text: ScoredText, mistakes: float, guards: Guards) -> float:
     if mistakes <= 0:
         return 1.0
-    elements = scores.generation_elements
+    elements = text.scores.generation_elements
     return elements / (elements + guards.loose_weight * mistakes)
 
 

@@ -18,6 +18,7 @@ from posh_reward.posh.means import harmonic_mean
 from posh_reward.reward.guards import (
     GUARDS,
     Guard,
+    ScoredText,
     describing_itself,
     kept_shares,
     list_active_guards,
@@ -71,11 +72,11 @@ def test_a_text_is_its_own_best_description(text: str) -> None:
 @given(TEXTS, TEXTS)
 def test_a_guard_takes_at_most_what_the_reference_keeps(text: str, reference: str) -> None:
     [scores] = metric().score([text], [reference])
-    itself = describing_itself(scores)
+    itself = ScoredText(describing_itself(scores))
     relative = [guard for guard in list_active_guards(ALL_LIMITS) if guard.relative]
     for guard in relative if scores.reference_elements else ():
         kept = kept_shares(scores, ALL_LIMITS)[guard.name]
-        alone = guard.kept(scores, ALL_LIMITS)
+        alone = guard.kept(ScoredText(scores), ALL_LIMITS)
         assert 0 <= alone <= kept + 1e-12 <= 1 + 1e-12
         assert 1 - kept <= guard.kept(itself, ALL_LIMITS) + 1e-12
 
@@ -158,7 +159,7 @@ def test_a_reference_without_elements_is_no_measure() -> None:
     assert isinstance(bare, Scores)
     kept = kept_shares(bare, Guards())
     [listing] = [guard for guard in GUARDS if guard.name == "list"]
-    assert kept["list"] == listing.kept(bare, Guards())
+    assert kept["list"] == listing.kept(ScoredText(bare), Guards())
 
 
 @pytest.mark.parametrize("page", ["docs/training.md", "docs/rewards.md"])
@@ -195,7 +196,7 @@ def test_verbs_make_a_crowded_sentence_more_than_a_list() -> None:
             own += [Element("precision", "relation", text, 4.0, places[0], "cat")] * count
         [scores] = metric().score(["A red hat."], ["A red hat."])
         made = replace(scores, generation=words, elements=tuple(own))
-        return more_than_a_list(made, Guards())
+        return more_than_a_list(ScoredText(made), Guards())
 
     assert kept(verbs=3, sentences=1) == pytest.approx(6 / 10 / 0.65)
     assert kept(verbs=1, sentences=1) == pytest.approx(2 / 10 / 0.65 * (1 - 2 * (5 / 10 - 0.1)))
