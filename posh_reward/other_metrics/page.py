@@ -104,7 +104,7 @@ def render_metric_page(
     kind = METRIC_PAGES[metric]
     sheets = [sheet for item in items for sheet in item.sheets]
     return render(
-        "sibling_page.html",
+        "metric_page.html",
         title=title or kind.title,
         lead=_write_lead(sheets, kind.explanation, len(set(origins.signatures.values()))),
         items=items,
