@@ -241,7 +241,7 @@ class CrossedDesign:
         low, high = max(mean - half_width, -largest), min(mean + half_width, largest)
 
         def distance_to_zero(p: float) -> float:
-            """How far the interval at the level 1 - p reaches beyond 0."""
+            """Part of the interval at the level 1 - p beyond 0; negative if it ends before 0."""
             return float(self.half_width(variances, 1 - p)[0] - abs(mean))
 
         # p belongs to the level at which the interval ends at 0. There is no formula, since both

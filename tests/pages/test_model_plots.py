@@ -34,7 +34,7 @@ def texts(plot: Plot) -> list[str]:
 
 
 def boxes(plot: Plot, kept: Any) -> list[Any]:
-    """Where texts are on paper."""
+    """Boxes of the visible texts that are ``kept``, on paper."""
     import matplotlib.text
 
     plot.figure.draw_without_rendering()

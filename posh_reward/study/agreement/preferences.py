@@ -60,7 +60,7 @@ AUTHORS_NOTE = (
 
 
 def read_label(label: object, where: str = "") -> float:
-    """Convert a label, one of ``LABEL_SCORES`` in any spacing or a number, to -2 to 2."""
+    """The number from -2 to 2 of a label: one of ``LABEL_SCORES`` in any spacing, or a number."""
     if isinstance(label, str):
         plain = re.sub(r"[\W_]+", "_", label.lower()).strip("_")
         if plain in LABEL_SCORES:

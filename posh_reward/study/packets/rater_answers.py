@@ -428,7 +428,7 @@ def _build_sheet(
 
 
 def _list_open_parts(answer: GivenAnswer, key: PacketKey, form: Form) -> list[str]:
-    """What a rater has not answered in a task, as the page calls it."""
+    """Names, as the page shows them, of the parts that a rater left open in a task."""
     open_parts = []
     if form == "granular":
         for side in key.sides:

@@ -267,7 +267,7 @@ class PacketKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What every answer of a rater to a task has."""
+    """A rater's answer to a task, of either form, but for its choices or marks."""
 
     task: str  # id
     seconds: float | None = None

@@ -75,7 +75,7 @@ def markings(sheet: AnswerSheet) -> list[Marking]:
 def exported(
     key: PacketKey, tasks: list[dict[str, Any]], result: list[dict[str, Any]], **annotation: Any
 ) -> bytes:
-    """What Label Studio exports of tasks that all got the same result."""
+    """Label Studio's export of tasks that all got the same result."""
     done = {"result": result, "was_cancelled": False, "lead_time": 30.5, "completed_by": 1}
     return json.dumps(
         [{"id": 5, **task, "annotations": [{**done, **annotation}]} for task in tasks]
