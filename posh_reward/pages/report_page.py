@@ -240,10 +240,8 @@ def _pack_stretch(stretch: element_marks.Stretch, places: Mapping[int, int]) -> 
 
 
 def _pack_element(element: Element, wording_place: int) -> list[Any]:
-    direction, kind = (
-        list(element_marks.TEXT_TITLES).index(element.direction),
-        KINDS.index(element.kind),
-    )
+    direction = list(element_marks.TEXT_TITLES).index(element.direction)
+    kind = KINDS.index(element.kind)
     blanks = element_marks.list_placeholders(element)
     while blanks and blanks[-1] is None:
         blanks.pop()
@@ -263,10 +261,11 @@ def _write_lead(contents: ReportContents) -> str:
         lead += "Open a pair to see what was not found in the other text."
     else:
         lead += "They were scored without --elements, so nothing is marked in the texts."
-    if contents.images and contents.images.left_out:
-        lead += f" Only the first {len(contents.images.copies):,} images are shown."
-    if contents.images and (dataset := contents.images.dataset) and dataset.beyond:
-        lead += f" Without an image: {dataset.too_far}."
+    images = contents.images
+    if images and images.left_out:
+        lead += f" Only the first {len(images.copies):,} images are shown."
+    if images and images.dataset and images.dataset.beyond:
+        lead += f" Without an image: {images.dataset.too_far}."
     if (count := len(set(contents.score_totals.origins.signatures.values()))) > 1:
         lead += f" These scores have {count} signatures: they are not comparable."
     return lead

@@ -104,9 +104,8 @@ class MetricWithDataset:
 
     def _find_image(self, image: object, reference: str | None) -> object:
         number = parse_row_number(image)
-        if number is None or not _normalise_spaces(
-            reference
-        ):  # without a reference the pair fails anyway
+        # Without a reference the pair fails anyway.
+        if number is None or not _normalise_spaces(reference):
             return image
         if self.dataset.row(number, None, reference) is None:
             return Failure("text", f"its image is beyond the end of {self.dataset.name!r}, which "

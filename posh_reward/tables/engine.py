@@ -79,11 +79,8 @@ class TableItem:
     def head(self) -> tables.Row:
         """Columns that the scored row repeats; the optional ones only where present."""
         head: tables.Row = {"id": self.id}
-        for key, value in (
-            ("model", self.model),
-            ("image", self.image),
-            (ORIGIN_COLUMN, self.origin),
-        ):
+        optional = {"model": self.model, "image": self.image, ORIGIN_COLUMN: self.origin}
+        for key, value in optional.items():
             if value is not None:
                 head[key] = value
         for key, text in self.texts.items():

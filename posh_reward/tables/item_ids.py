@@ -56,9 +56,8 @@ class ItemIds:
         if self._references.setdefault(_hash_texts(id), now) != now:
             raise InputError(
                 f"the id {shorten(str(id))} has {shorten(reference)} as its reference, and "
-                "another one "
-                "in an earlier row: texts about different images are not to be compared, so keep "
-                "the rows of different datasets or splits apart"
+                "another one in an earlier row: texts about different images are not to be "
+                "compared, so keep the rows of different datasets or splits apart"
             )
 
 

@@ -70,9 +70,8 @@ class ReferenceFile:
             if each is not None and each in row:
                 return each
         raise InputError(
-            f"{self._label} has no column {shorten(name or default)}, but "
-            f"{shorten_list(row)}: name "
-            f"the right one with --{default}, or rename it to {default}"
+            f"{self._label} has no column {shorten(name or default)}, but {shorten_list(row)}: "
+            f"name the right one with --{default}, or rename it to {default}"
         )
 
     def join(self, rows: Iterable[Row], name: str) -> Iterator[Row]:

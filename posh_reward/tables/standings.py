@@ -202,22 +202,17 @@ class ScoreTotals:
                 yield line
 
     def __str__(self) -> str:
-        count = sum(
-            len(model.scores[self.metric_columns.leading]) for model in self.models.values()
-        )
-        first = f"scored {count:,} of {self.rows:,} {self.metric_columns.unit}s"
+        columns = self.metric_columns
+        count = sum(len(model.scores[columns.leading]) for model in self.models.values())
+        first = f"scored {count:,} of {self.rows:,} {columns.unit}s"
         lines: list[str] = []
         if len(self.models) > 1:
-            lines += [
-                format_leaderboard(
-                    sort_best_first(self.average_by_model(), self.metric_columns.leading),
-                    self.metric_columns,
-                )
-            ]
+            models = sort_best_first(self.average_by_model(), columns.leading)
+            lines.append(format_leaderboard(models, columns))
         elif count:
             [model] = self.models.values()
             first += f"; means: {model.format_means()}"
-            lines += [fill(self.metric_columns.explanation, EXPLANATION_WIDTH_CHARACTERS)]
+            lines.append(fill(columns.explanation, EXPLANATION_WIDTH_CHARACTERS))
         lines += [*reason_lines(self.failures), *self.partial_means(), *self.doubtful()]
         return "\n".join([first, *lines])
 

@@ -636,7 +636,7 @@ AXIS_MEANINGS = {
 SCORE_NAMES = tuple(AXIS_MEANINGS)
 SCORE_SCALE = "0.2 to 1, higher is better"
 SCORES_EXPLANATION = f"Scores are {SCORE_SCALE}; " + "; ".join(
-    f"{name}: {AXIS_MEANINGS[name]}" for name in AXIS_MEANINGS
+    f"{name}: {meaning}" for name, meaning in AXIS_MEANINGS.items()
 )
 """Shown once on each page and under each table."""
 AXIS_SCORES = {"mistakes": "precision", "omissions": "recall", "overall": "f1"}

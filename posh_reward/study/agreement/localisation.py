@@ -299,7 +299,8 @@ def spans_report(
     localisations = {each.name: locate_errors(each, marks, settings.quiet) for each in localisers}
     columns = [each.column for each in localisations.values()]
     columns += [ScoreColumn(name, {}, missing=why) for name, why in settings.missing]
-    shares, places = [], range(len(marks.pairs))
+    shares = []
+    places = range(len(marks.pairs))
     for axis in MARKED_AXES:
         marked = np.concatenate([marks.token_marks(axis, place) for place in places])
         shares.append(f"{axis} {marked.sum() / max(len(marked), 1):.1%}")

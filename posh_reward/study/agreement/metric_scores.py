@@ -208,10 +208,8 @@ class PoshMeasure:
         """
         results = []
         for scores in self._score_pairs(pairs):
-            precision, recall = (
-                read_counted_score(scores, "precision"),
-                read_counted_score(scores, "recall"),
-            )
+            precision = read_counted_score(scores, "precision")
+            recall = read_counted_score(scores, "recall")
             results.append(AxisScores(precision, recall, scores.f1, scores.failure))
         return results
 

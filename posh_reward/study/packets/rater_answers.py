@@ -277,9 +277,8 @@ def read_sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
 
 def sign_answers(content: Row, token: str) -> bytes:
     """The file of a page, byte for byte as the page writes it."""
-    return _compact_json({**content, "check": compute_checksum(content, token)}).encode(
-        "utf-8", "replace"
-    )
+    signed = {**content, "check": compute_checksum(content, token)}
+    return _compact_json(signed).encode("utf-8", "replace")
 
 
 def compute_checksum(content: Row, token: str) -> str:

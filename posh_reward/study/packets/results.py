@@ -419,8 +419,7 @@ def _describe_axis(
     p, p_here = corrected
     units = list(values.values())
     counts = Counter(chain.from_iterable(units))
-    # (items,) 1 where the later model is better, -1 where the earlier is, by the raters' mean
-    signs = np.sign([*map(fmean, units), *[0.0] * ties])
+    means = [fmean(unit) for unit in units] + [0.0] * ties  # above 0 the later model is better
     # One rater settles no sign for others, and what these raters leave open (as with fewer than six
     # items) would hold for others only by luck.
     excludes = own.interval.excludes_zero
@@ -432,9 +431,9 @@ def _describe_axis(
         p_holm=p,
         settled=p <= 1 - CONFIDENCE_LEVEL and excludes and raters > 1,
         settled_here=p_here <= 1 - CONFIDENCE_LEVEL and excludes,
-        wins=int((signs > 0).sum()),
-        ties=int((signs == 0).sum()),
-        losses=int((signs < 0).sum()),
+        wins=sum(mean > 0 for mean in means),
+        ties=sum(mean == 0 for mean in means),
+        losses=sum(mean < 0 for mean in means),
         alpha=alpha_both_orders([unit for unit in units if len(unit) > 1]),
         counts={value: counts[value] for value in PREFERENCE_VALUES},
     )

@@ -89,10 +89,10 @@ def list_cautions(results: StudyResults) -> list[str]:
         )
     for axis, bias in results.side_bias.items():
         if bias.excludes_zero:
-            side, meaning = 1 if bias.mean > 0 else 2, AXIS_MEANINGS[axis]
+            side = 1 if bias.mean > 0 else 2
             lines.append(
-                f"Raters preferred the text shown as #{side} ({meaning}: {bias}). Sides are "
-                "balanced, so this hardly moves the preferences."
+                f"Raters preferred the text shown as #{side} ({AXIS_MEANINGS[axis]}: {bias}). "
+                "Sides are balanced, so this hardly moves the preferences."
             )
     if results.incomplete:
         lines.append(

@@ -166,11 +166,9 @@ def plan_axes(
         opinions = replace(opinions, lean=lean)
         for count in counts:
             needed = find_pairs_needed(opinions, settings, count)
-            hours = (
-                None
-                if needed is None
-                else needed * count * MINUTES_PER_COMPARISON / 60 / settings.team
-            )
+            hours = None
+            if needed is not None:
+                hours = needed * count * MINUTES_PER_COMPARISON / 60 / settings.team
             chance = simulate_power(opinions, settings, count)
             table.append(AxisPlan(axis, alpha, count, needed, chance, hours))
     return table

@@ -174,9 +174,8 @@ ANSWERS_FORMAT = "posh-reward answers 1"
 MANIFEST_FORMAT = "posh-reward packet 1"
 
 
-MAX_CLOCK_LEAD = timedelta(
-    days=2
-)  # of a rater's clock; the year 9999 would supersede all other files
+MAX_CLOCK_LEAD = timedelta(days=2)
+"""Of a rater's clock; the year 9999 would supersede all other files."""
 TIME_PATTERN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 
 
