@@ -184,9 +184,10 @@ def report_raters(collection: AnswerCollection, key: PacketKey) -> tuple[RaterRe
 def _flag_pace(answers: Sequence[Answer], key: PacketKey) -> list[str]:
     fast = 0
     for answer in answers:
+        if answer.seconds is None:
+            continue
         words = key.items[answer.item].count_words(answer.models)
-        if answer.seconds is not None and answer.seconds < words / MAX_WORDS_PER_SECOND:
-            fast += 1
+        fast += answer.seconds < words / MAX_WORDS_PER_SECOND
     if not answers or fast / len(answers) < RUSHED_TASK_SHARE:
         return []
     pace = f"{MAX_WORDS_PER_SECOND} words per second"
