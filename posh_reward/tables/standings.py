@@ -40,7 +40,7 @@ HAS_MARKUP = (
 )
 NO_GRADES = "most replies of the judge were more likely something else than a grade"
 MAX_LISTED_REASONS = 5  # in a summary
-EXPLANATION_WIDTH_CHARACTERS = 90  # line length of explanations
+EXPLANATION_WIDTH_CHARACTERS = 90
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ from posh_reward.tables.statistics import (
 )
 from posh_reward.tables.text_tables import align_columns
 
-NOTE_WIDTH_COLUMNS = 100  # columns of notes in a terminal
-MAX_FIGURES_PER_TABLE = 5  # figures side by side in a table
+NOTE_WIDTH_COLUMNS = 100  # of a terminal
+MAX_FIGURES_PER_TABLE = 5  # side by side
 SIGNIFICANCE_LEVEL = 0.05  # a correlation whose p-value is not below has a question mark
 MIN_IMAGES_FOR_INTERVAL = 10  # with 8, 95 % intervals cover the truth in 85 % of cases
 NO_IMAGE_ERROR = (

@@ -29,7 +29,7 @@ from posh_reward.types import Description, Failure, Reply, Span
 
 Source = Literal["reference", "image", "both"]
 """The model compares a generation with the reference, the image, or both."""
-MAX_REPLY_TOKENS = 256  # tokens; the JSON has about thirty
+MAX_REPLY_TOKENS = 256  # the JSON has about thirty
 SCORE_KEYS = ("precision", "recall", "overall_quality")
 JSON_OBJECT = re.compile(r"\{[^{}]*\}")
 

@@ -202,4 +202,4 @@ READERS_BY_LAYOUT: Mapping[str, Callable[[Path, Path | None], list[tables.Row]]]
     "thumb": read_thumb,
 }
 """Value of ``--layout`` -> reader of (file, file of references)."""
-LAYOUTS_WITH_AXIS_RATINGS = ("thumb",)  # layouts with a separate rating for each axis
+LAYOUTS_WITH_AXIS_RATINGS = ("thumb",)  # others have one rating for all axes

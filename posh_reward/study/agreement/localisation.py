@@ -45,7 +45,7 @@ from posh_reward.types import Failure, Span
 
 MARKED_AXES = ("mistakes", "omissions")
 THRESHOLD_KINDS = ("best", "fixed", "held out")
-MAX_RESAMPLES_PER_BATCH = 50  # resamples per batch, to bound memory
+MAX_RESAMPLES_PER_BATCH = 50  # bounds memory
 
 
 @dataclass(frozen=True)

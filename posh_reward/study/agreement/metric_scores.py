@@ -26,7 +26,7 @@ from posh_reward.tables.statistics import Floats
 from posh_reward.tables.tables import AXIS_SCORES, Row, parse_number
 from posh_reward.types import Direction, Failure, Scores, Span
 
-PAIRS_PER_CALL = 128  # pairs per call of a metric
+PAIRS_PER_CALL = 128  # of a metric
 NO_SCORE = Failure("text", "the table has no score here")
 NO_PAIR = Failure("text", "the file of scores does not have this pair")
 

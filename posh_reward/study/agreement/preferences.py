@@ -50,7 +50,7 @@ LABEL_SCORES = {
     "2_much_better": -2.0,
 }
 """DOCENT's labels -> s, positive if the first text is better (paper, A.3.2)."""
-DIFFERENCE_DECIMALS = 12  # of differences: 0.9 - 0.8 and 0.8 - 0.7 differ in binary, but must tie
+DIFFERENCE_DECIMALS = 12  # 0.9 - 0.8 and 0.8 - 0.7 differ in binary, but must tie
 TINY_DIFFERENCE = float(np.finfo(np.float64).tiny)
 STRICT_NOTE = "Equal scores are a tie under any threshold."
 AUTHORS_NOTE = (

@@ -13,7 +13,7 @@ from typing import TypeVar
 from posh_reward.errors import InputError
 from posh_reward.study.packets.study_records import Form, Rater, RaterTask, StudyItem
 
-MAX_ALLOTMENT_ATTEMPTS = 500  # to allot one item's tasks, before the raters count as too few
+MAX_ALLOTMENT_ATTEMPTS = 500  # for one item's tasks, before the raters count as too few
 T = TypeVar("T")
 Models = tuple[str, ...]
 

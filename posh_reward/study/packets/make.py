@@ -40,7 +40,7 @@ from posh_reward.tables.tables import Row
 from posh_reward.text_values import read_text
 from posh_reward.types import Failure, is_missing
 
-MAX_IMAGE_SIDE_PIXELS = 1024  # longer side in pixels: 100 to 250 kB an image
+MAX_IMAGE_SIDE_PIXELS = 1024  # the longer side: 100 to 250 kB an image
 
 
 class Album(LocalImages):

@@ -90,9 +90,9 @@ def read_exported_spans(result: Sequence[Mapping[str, Any]]) -> dict[str, list[S
     return spans_of
 
 
-MAX_FILE_BYTES = 1_000_000_000  # bytes of a file to read; a Label Studio export repeats the images
-MAX_REASON_CHARACTERS = 300  # characters of the reason why a file does not count
-MAX_LISTED_TASKS = 5  # unfinished tasks listed in a reason
+MAX_FILE_BYTES = 1_000_000_000  # a Label Studio export repeats the images
+MAX_REASON_CHARACTERS = 300  # of why a file does not count
+MAX_LISTED_TASKS = 5  # unfinished ones, in a reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def count_reading(path: Path, answers: Sequence[Answer]) -> int:
     return len(readings)
 
 
-MAX_ANSWER_SECONDS = 1e7  # seconds that an answer can have taken: four months
+MAX_ANSWER_SECONDS = 1e7  # four months
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

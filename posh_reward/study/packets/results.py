@@ -144,7 +144,7 @@ def _strength_intervals(games: Sequence[Game], strengths: Floats) -> list[Interv
 
 
 MAX_WORDS_PER_SECOND = 10  # nobody reads faster; people read about 4 and skim 8
-RUSHED_TASK_SHARE = 0.25  # share of tasks answered faster than that, from which a rater is flagged
+RUSHED_TASK_SHARE = 0.25  # of tasks answered faster than that, from which a rater is flagged
 MIN_TASKS_FOR_MONOTONY = 6  # equal answers to so many are unlikely to be chance
 
 

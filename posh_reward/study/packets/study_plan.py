@@ -22,8 +22,8 @@ from posh_reward.tables.text_tables import align_columns
 CHOICE_VALUES = tuple(sorted(study_records.PREFERENCE_VALUES))
 STANDARD_NORMAL = NormalDist()
 QUADRATURE_NODES = 64  # of the integral over what the raters of an item share
-EQUAL_SHARE = 0.2  # share of "Equal" among answers about equally good models
-MUCH_BETTER_SHARE = 0.3  # share of both "much better" together, among such answers
+EQUAL_SHARE = 0.2  # of "Equal" among answers about equally good models
+MUCH_BETTER_SHARE = 0.3  # of both "much better" together, among such answers
 OUTER_CUT = STANDARD_NORMAL.inv_cdf(1 - MUCH_BETTER_SHARE / 2)
 INNER_CUT = STANDARD_NORMAL.inv_cdf(0.5 + EQUAL_SHARE / 2)
 CHOICE_CUTS = (-OUTER_CUT, -INNER_CUT, INNER_CUT, OUTER_CUT)
@@ -108,9 +108,9 @@ def fit_opinions(alpha: float, lean: float = 0.0, side: float = 0.0) -> Opinions
 PAPER_ALPHAS = {"mistakes": 0.235, "omissions": 0.464, "overall": 0.184}
 """Krippendorff's alpha by axis in the paper's comparison of two models (Table 7)."""
 SIMULATED_STUDIES = 1000  # for each figure: a power of 80 % is known to within 2.5 points
-MAX_PAIRS = 2000  # pairs considered
-WANTED_POWER = 0.8  # wanted chance to settle the difference
-MINUTES_PER_COMPARISON = 5  # for one comparison (paper, section 4)
+MAX_PAIRS = 2000  # that a plan considers
+WANTED_POWER = 0.8  # chance to settle the difference
+MINUTES_PER_COMPARISON = 5  # paper, section 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +213,8 @@ def simulate_power(
         latent = shift + np.repeat(shared, raters, axis=1) + lean[:, members] + own
         means, variances = design.estimate(opinions.choose_answers(latent))  # of (studies, answers)
         these = variances._replace(items=variances.over_items, raters=0 * variances.raters)
-        reach = np.maximum(design.half_width(variances, level), design.half_width(these))
-        successes += int((means > reach).sum())
+        half_widths = np.maximum(design.half_width(variances, level), design.half_width(these))
+        successes += int((means > half_widths).sum())
     return successes / studies
 
 
