@@ -29,10 +29,9 @@ from posh_reward.tables import tables
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.reading import open_rows
 from posh_reward.tables.references import ReferenceFile
-from posh_reward.tables.standings import POSH_COLUMNS, MetricColumns, ScoreTotals
+from posh_reward.tables.standings import POSH_COLUMNS, SCORED_TEXTS, MetricColumns, ScoreTotals
 from posh_reward.types import Scores, is_missing
 
-PAIR_TEXTS = {"generation": "generation", "reference": "reference"}
 IMAGE_ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp")
 """Endings to try after a name in a folder of images."""
 
@@ -42,7 +41,9 @@ class Columns:
     """Names of a table's columns."""
 
     # Name in our rows -> column; None: the table lacks it, and the text is missing.
-    texts: Mapping[str, str | None] = field(default_factory=lambda: dict(PAIR_TEXTS))
+    texts: Mapping[str, str | None] = field(
+        default_factory=lambda: dict(zip(SCORED_TEXTS, SCORED_TEXTS, strict=True))
+    )
     id: str | None = None  # None: ``id``, if there is one; else count rows from 1
     model: str | None = None  # author of the generation; None: ``model``, if there is one
     # Path or dataset row of the image, for a metric that looks; None: ``image``, if there is one.
@@ -89,7 +90,9 @@ class TableItem:
 
 
 def _read_one_text(value: object, name: str) -> str | None:
-    if isinstance(value, str) and name not in PAIR_TEXTS:  # such as a program, which may be a list
+    if (
+        isinstance(value, str) and name not in SCORED_TEXTS
+    ):  # such as a program, which may be a list
         return value
     text = read_reference(value)
     return text if isinstance(text, str) else None
