@@ -397,22 +397,26 @@ def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes]) -> None:
 
 def _make_storable(row: Mapping[str, Any]) -> Row:
     """A row whose ``id`` and ``image`` are texts, so that each column has one type."""
-    storable = {key: _replace_surrogates(value) for key, value in row.items()}
+    storable = {key: _make_encodable(value) for key, value in row.items()}
     for key in ("id", "image"):
         if key in storable:
             storable[key] = str(storable[key])
     return storable
 
 
-def _replace_surrogates(value: object) -> object:
-    """The value without lone surrogates, which UTF-8 cannot encode."""
+def _make_encodable(value: object) -> object:
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return replace_surrogates(value)
     if isinstance(value, dict):
-        return {key: _replace_surrogates(part) for key, part in value.items()}
+        return {key: _make_encodable(part) for key, part in value.items()}
     if isinstance(value, list):
-        return list(map(_replace_surrogates, value))
+        return list(map(_make_encodable, value))
     return value
+
+
+def replace_surrogates(text: str) -> str:
+    """The text without lone surrogates, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _infer_schema(rows: Sequence[Row]) -> pyarrow.Schema:

@@ -36,7 +36,7 @@ from posh_reward.study.packets.study_records import (
 )
 from posh_reward.tables.dataset_images import DatasetImages
 from posh_reward.tables.engine import Columns, read_items
-from posh_reward.tables.tables import Row
+from posh_reward.tables.tables import Row, replace_surrogates
 from posh_reward.text_values import read_text
 from posh_reward.types import Failure, is_missing
 
@@ -116,24 +116,19 @@ def _read_item(row: Row, columns: Columns) -> tuple[StudyItem, str]:
     [item] = read_items([row], columns)
     if item.model is None:
         raise InputError(f"no model in the column {columns.model or 'model'!r}: fill it in")
-    model = _replace_surrogates(item.model)
+    model = replace_surrogates(item.model)
     text = _require_text(read_text(item.texts["generation"]), columns.texts["generation"])
     reference = ""
     if column := columns.texts["reference"]:
         reference = _require_text(read_reference(item.texts["reference"]), column)
-    return StudyItem(_replace_surrogates(str(item.id)), reference, {model: text}, item.image), model
-
-
-def _replace_surrogates(text: str) -> str:
-    # Neither a page nor the key can encode lone surrogates.
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return StudyItem(replace_surrogates(str(item.id)), reference, {model: text}, item.image), model
 
 
 def _require_text(text: str | Failure, column: str | None) -> str:
     if isinstance(text, Failure) or not text.strip():
         why = text.about("it") if isinstance(text, Failure) else "it is blank"
         raise InputError(f"no text in the column {column!r} ({why}): raters need one")
-    return _replace_surrogates(text.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return replace_surrogates(text.strip()).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _add_generation(items: dict[str, StudyItem], item: StudyItem, model: str) -> None:
