@@ -91,6 +91,7 @@ has the other methods that were tried.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -101,8 +102,6 @@ from posh_reward.tables.statistics import (
     Floats,
     Interval,
     Ints,
-    MeanTest,
-    bound_unanimous_mean,
     number_groups,
     sort_by_group,
 )
@@ -112,6 +111,14 @@ MIN_RELATIVE_WIDTH = 0.5  # of an interval for other raters, to the one for thes
 POWER_TIMES_DEGREES = 1.5
 """Exponent of the mean of both t, times the raters' degrees of freedom."""
 MIN_POWER = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTest:
+    """A mean with the interval over items and raters, and the p-value of its being 0."""
+
+    interval: Interval
+    p: float
 
 
 class MeanVariances(NamedTuple):
@@ -256,3 +263,13 @@ def _sum_groups(values: Floats, groups: tuple[Ints, Ints]) -> Floats:
     order, begins = groups
     sums: Floats = np.add.reduceat(values[:, order], begins, axis=1)  # (studies, groups)
     return sums
+
+
+def bound_unanimous_mean(mean: float, items: int, largest: float = 2.0) -> MeanTest:
+    """Interval of items that all have one value; its width is not 0."""
+    # Even if all items agree, a share of others may not (Clopper and Pearson), with any value. The
+    # sign of six at the end of the scale is significant, of five not, as in the sign test.
+    share = 1 - ((1 - CONFIDENCE_LEVEL) / 2) ** (1 / items)
+    low, high = mean - share * (mean + largest), mean + share * (largest - mean)
+    p = min(1.0, 2 * (largest / (largest + abs(mean))) ** items)
+    return MeanTest(Interval(mean, low, high, items), p)

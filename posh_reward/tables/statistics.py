@@ -280,24 +280,6 @@ ROUNDING_TOLERANCE = 1e-12
 """Values that differ less are equal but for rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeanTest:
-    """A mean with the interval over items and raters, and the p-value of its being 0."""
-
-    interval: Interval
-    p: float
-
-
-def bound_unanimous_mean(mean: float, items: int, largest: float = 2.0) -> MeanTest:
-    """Interval of items that all have one value; its width is not 0."""
-    # Even if all items agree, a share of others may not (Clopper and Pearson), with any value. The
-    # sign of six at the end of the scale is significant, of five not, as in the sign test.
-    share = 1 - ((1 - CONFIDENCE_LEVEL) / 2) ** (1 / items)
-    low, high = mean - share * (mean + largest), mean + share * (largest - mean)
-    p = min(1.0, 2 * (largest / (largest + abs(mean))) ** items)
-    return MeanTest(Interval(mean, low, high, items), p)
-
-
 def correct_by_holm(p_values: Sequence[float]) -> list[float]:
     """Holm's correction of p-values: each bounds the chance of any false statement among them."""
     # .04 .01 .03 -> sorted .01 .03 .04, times 3 2 1: .03 .06 .04, and none below its predecessor.

@@ -14,7 +14,7 @@ import numpy as np
 
 from posh_reward.errors import MissingDependencyError
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
-from posh_reward.study.crossed import CrossedDesign
+from posh_reward.study.crossed import CrossedDesign, MeanTest, bound_unanimous_mean
 from posh_reward.study.packets.rater_answers import AnswerCollection
 from posh_reward.study.packets.study_records import (
     PREFERENCE_AXES,
@@ -33,10 +33,8 @@ from posh_reward.tables.statistics import (
     Floats,
     Interval,
     Ints,
-    MeanTest,
     bootstrap,
     bootstrap_mean,
-    bound_unanimous_mean,
     correct_by_holm,
 )
 from posh_reward.tables.tables import Row
