@@ -183,8 +183,8 @@ class CrossedDesign:
         means = all_items.mean(axis=1)
         over_items = all_items.var(axis=1, ddof=min(1, self._count - 1)) / self._count
         if self.raters < 2:
-            none = np.zeros_like(means)
-            return means, MeanVariances(over_items, over_items, none, none + 1)
+            zeros, ones = np.zeros_like(means), np.ones_like(means)
+            return means, MeanVariances(over_items, over_items, raters=zeros, degrees=ones)
         # (studies, answers) share of each answer in the mean. Take deviations from the items that
         # raters saw: ties would count against every rater alike.
         shares = (values - per_item.mean(axis=1)[:, None]) * self._weights
@@ -193,12 +193,12 @@ class CrossedDesign:
         # Correct the squared sums by what the design lets them show of such sources: half of it for
         # two raters, all of it for many, less for a rater who gave most of the answers. The sources
         # are uncertain, but decide only between factors that are alike. Degrees: Satterthwaite.
-        shown, products = self._in_sums @ sources, np.sum(sources * (self._products @ sources), 0)
-        some = shown > 0
-        factor = np.divide(self._in_mean @ sources, shown, out=np.ones_like(shown), where=some)
-        degrees = np.divide(
-            shown**2, products, out=np.full_like(shown, self.raters - 1), where=some
-        )
+        shown = self._in_sums @ sources
+        products = np.sum(sources * (self._products @ sources), axis=0)
+        vary = shown > 0
+        factor = np.divide(self._in_mean @ sources, shown, out=np.ones_like(shown), where=vary)
+        degrees = np.full_like(shown, self.raters - 1)
+        np.divide(shown**2, products, out=degrees, where=vary)
         # What shows between raters is also in the variance between items: count it once.
         overlap = self._in_mean[1:] @ sources[1:]
         asked = self._asked_share**2
