@@ -27,12 +27,7 @@ from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets.draw import Design, draw_tasks
 from posh_reward.study.packets.study_plan import Opinions
 from posh_reward.study.packets.study_records import StudyItem
-from posh_reward.tables.statistics import (
-    CONFIDENCE_LEVEL,
-    Floats,
-    Ints,
-    correct_by_holm,
-)
+from posh_reward.tables.statistics import CONFIDENCE_LEVEL, Floats, Ints, correct_by_holm
 
 AXES = 3
 SHARED = 0.3

@@ -24,10 +24,7 @@ from posh_reward.tables.standings import (
     read_averaged_score,
     sort_best_first,
 )
-from posh_reward.tables.statistics import (
-    bootstrap_mean,
-    correct_by_holm,
-)
+from posh_reward.tables.statistics import bootstrap_mean, correct_by_holm
 from posh_reward.tables.tables import Journal, read_journal, read_scores_of_row
 from posh_reward.types import Element, Failure, ImageGrade, Scores
 from tests.study.pairs import pair_item, scored_row

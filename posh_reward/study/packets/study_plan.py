@@ -12,11 +12,7 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets import study_records
-from posh_reward.tables.statistics import (
-    CONFIDENCE_LEVEL,
-    MIN_VALUES_FOR_SIGN,
-    Floats,
-)
+from posh_reward.tables.statistics import CONFIDENCE_LEVEL, MIN_VALUES_FOR_SIGN, Floats
 from posh_reward.tables.text_tables import align_columns
 
 CHOICE_VALUES = tuple(sorted(study_records.PREFERENCE_VALUES))
