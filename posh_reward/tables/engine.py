@@ -42,7 +42,7 @@ class Columns:
 
     # Name in our rows -> column; None: the table lacks it, and the text is missing.
     texts: Mapping[str, str | None] = field(
-        default_factory=lambda: dict(zip(SCORED_TEXTS, SCORED_TEXTS, strict=True))
+        default_factory=lambda: {name: name for name in SCORED_TEXTS}
     )
     id: str | None = None  # None: ``id``, if there is one; else count rows from 1
     model: str | None = None  # author of the generation; None: ``model``, if there is one
