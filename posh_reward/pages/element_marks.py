@@ -30,7 +30,7 @@ PLACEHOLDERS = ("text", "identifier", "other", "failure", "stated", "looked")
 MIN_SUPPORTING_GRADE = 3.0  # by a witness, to confirm an element; a signature may name another
 IN_IMAGE = "In the image, not in the reference (reference {stated}, image {looked}). "
 IN_NEITHER = "Neither in the reference nor in the image (reference {stated}, image {looked}). "
-UNCLEAR = "Not in the reference ({stated}), and the image does not settle it. "
+IMAGE_UNCLEAR = "Not in the reference ({stated}), and the image does not settle it. "
 """Prefixes of the question about an element that the witness was asked about."""
 
 
@@ -140,7 +140,7 @@ def choose_wording(element: Element, signature: str = "") -> str:
     if element.failure is not None:
         return FAILED_WORDING
     if (image := element.image_grade) is not None:
-        prefix = UNCLEAR
+        prefix = IMAGE_UNCLEAR
         if image.grade is not None:
             prefix = IN_IMAGE if image.grade >= read_support(signature) else IN_NEITHER
         return prefix + _make_wording(element.kind, element.direction, preset)

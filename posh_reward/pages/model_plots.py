@@ -133,7 +133,7 @@ def _plot_leaderboard(table: Sequence[ModelMeans]) -> Figure:
         intervals = [each.axes[axis] for each in table]
         axes.errorbar(
             [it.mean for it in intervals], [place + off for place in places],
-            xerr=_measure_errors(intervals), fmt=shape, color=color, markersize=5, linewidth=1.3,
+            xerr=_error_bars(intervals), fmt=shape, color=color, markersize=5, linewidth=1.3,
             label=axis,
         )  # fmt: skip
     for place, each in zip(places, table, strict=True):
@@ -205,7 +205,7 @@ def _plot_clouds(
         )  # fmt: skip
         axes.errorbar(
             *mean,
-            xerr=_measure_errors([cloud.mean_x]), yerr=_measure_errors([cloud.mean_y]),
+            xerr=_error_bars([cloud.mean_x]), yerr=_error_bars([cloud.mean_y]),
             fmt=shape, color=color, markersize=7, markeredgecolor="white",
             markeredgewidth=0.6, linewidth=1.3, zorder=3,
             label=f"{rank}  {shorten_name(cloud.model, 30)}",
@@ -229,7 +229,7 @@ def _make_canvas(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _measure_errors(intervals: Sequence[Interval]) -> list[list[float]]:
+def _error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
     """Lengths of Matplotlib's error bars: below the means, and above."""
     return [[it.mean - it.low for it in intervals], [it.high - it.mean for it in intervals]]
 
