@@ -29,10 +29,10 @@ from posh_reward.study.packets.study_plan import Opinions
 from posh_reward.study.packets.study_records import StudyItem
 from posh_reward.tables.statistics import CONFIDENCE_LEVEL, Floats, Ints, correct_by_holm
 
-AXES = 3
-SHARED = 0.3
-AT_ONCE = 250
-LAYOUTS = "all see all", "each sees a third", "each sees less"
+AXIS_COUNT = 3
+SHARED_VARIANCE = 0.3
+STUDIES_PER_DESIGN = 250
+GRID_LAYOUTS = "all see all", "each sees a third", "each sees less"
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ def simulate(case: Case, seed: int, old: Tally, new: Tally) -> None:
         for place, rater in enumerate(raters.values())
         for number, task in enumerate(rater.tasks)
     ]
-    quality = rng.standard_normal((case.pairs, case.models, case.models, AXES))
-    tastes = rng.standard_normal((case.raters, case.models, AXES))
-    noise = rng.standard_normal((len(tasks), AXES))
+    quality = rng.standard_normal((case.pairs, case.models, case.models, AXIS_COUNT))
+    tastes = rng.standard_normal((case.raters, case.models, AXIS_COUNT))
+    noise = rng.standard_normal((len(tasks), AXIS_COUNT))
     tests, p_values = look_at(case, range(len(tasks)), tasks, quality, tastes, noise)
     over_items, both = ([low <= 0 <= high for low, high in each] for each in tests)
     old.add(over_items, not all(over_items))
@@ -102,7 +102,7 @@ def look_at(
     quality: Floats, tastes: Floats, noise: Floats,
 ) -> tuple[tuple[Ends, Ends], list[float]]:  # fmt: skip
     """Return intervals over items and over items and raters, and p-values, by pair and axis."""
-    opinions = Opinions(SHARED, lean=case.lean)
+    opinions = Opinions(SHARED_VARIANCE, lean=case.lean)
     over_items, over_both, p_values = [], [], []
     for one, other in combinations(range(case.models), 2):
         ours = [r for r in rows if {int(m[1:]) for m in tasks[r][2]} == {one, other}]
@@ -112,9 +112,9 @@ def look_at(
         sides = np.array([1 if int(tasks[r][2][0][1:]) == other else -1 for r in ours])
         design = CrossedDesign(item_of, rater_of)
         alone = CrossedDesign(items, [0] * len(items))
-        for axis in range(AXES):
+        for axis in range(AXIS_COUNT):
             taste = (tastes[rater_of, other, axis] - tastes[rater_of, one, axis]) / 2**0.5
-            latent = SHARED**0.5 * quality[item_of, one, other, axis] + sides * case.side
+            latent = SHARED_VARIANCE**0.5 * quality[item_of, one, other, axis] + sides * case.side
             latent += case.lean * taste + opinions.own_deviation * noise[ours, axis]
             values = opinions.choose_answers(latent)
             means = [
@@ -158,24 +158,27 @@ def grid_row(
 ) -> list[str]:
     """Return the coverage of the intervals for 40, 100 and 300 images."""
     row = []
-    rounds = -(-studies // AT_ONCE)
-    opinions = Opinions(SHARED, lean=lean)
+    rounds = -(-studies // STUDIES_PER_DESIGN)
+    opinions = Opinions(SHARED_VARIANCE, lean=lean)
     for images in (40, 100, 300):
         rng = np.random.default_rng(
-            [seed, images, raters, round(100 * lean), LAYOUTS.index(layout)]
+            [seed, images, raters, round(100 * lean), GRID_LAYOUTS.index(layout)]
         )
         held = 0.0
         for _ in range(rounds):
             items, members = grid_design(rng, images, raters, layout)
             design = CrossedDesign(items.tolist(), members.tolist())
-            latent = SHARED**0.5 * rng.standard_normal((AT_ONCE, images))[:, items]
-            latent += lean * rng.standard_normal((AT_ONCE, raters))[:, members]
-            latent += opinions.own_deviation * rng.standard_normal((AT_ONCE, len(items)))
+            latent = (
+                SHARED_VARIANCE**0.5 * rng.standard_normal((STUDIES_PER_DESIGN, images))[:, items]
+            )
+            latent += lean * rng.standard_normal((STUDIES_PER_DESIGN, raters))[:, members]
+            latent += opinions.own_deviation * rng.standard_normal((STUDIES_PER_DESIGN, len(items)))
             values = opinions.choose_answers(latent)
             means, variances = design.estimate(values)
-            half_widths = design.half_width(variances)
             if two_way:
                 half_widths = two_way_half_widths(values, items, members)
+            else:
+                half_widths = design.half_width(variances)
             held += float((np.abs(means) <= half_widths).mean())
         row.append(f"{held / rounds:.1%}")
     return row
@@ -206,11 +209,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--two-way", action="store_true", help="--grid of cluster-robust intervals")
     flags = parser.parse_args(argv)
     if flags.grid:
-        print(f"| raters | lean | {' | '.join(LAYOUTS)} |")
+        print(f"| raters | lean | {' | '.join(GRID_LAYOUTS)} |")
         print("|" + "---|" * 5)
         for raters, lean in product((2, 3, 5, 10), (0.0, 0.15, 0.3)):
             options = flags.studies, flags.seed, flags.two_way
-            rows = (grid_row(raters, lean, each, *options) for each in LAYOUTS)
+            rows = (grid_row(raters, lean, each, *options) for each in GRID_LAYOUTS)
             print(f"| {raters} | {lean} | {' | '.join(map(', '.join, rows))} |", flush=True)
         return 0
     print("| pairs | raters | shared tasks | models | lean | side | held, items "
