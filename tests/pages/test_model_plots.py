@@ -14,7 +14,7 @@ LONG = (f"a_very_long_{n}_{'name_' * 12}{n}" for n in range(4))
 NAMES = ["sft", "$x$ \\frac", "描述 🐶\x1b[31m", *LONG]
 
 
-def tally(names: list[str], texts: int) -> ScoreTotals:
+def totals(names: list[str], texts: int) -> ScoreTotals:
     made = ScoreTotals()
     for place, name in enumerate(names):
         for text in range(texts):
@@ -44,7 +44,7 @@ def boxes(plot: Plot, kept: Any) -> list[Any]:
 
 @pytest.mark.filterwarnings("ignore:Glyph .* missing")
 def test_seven_models_with_odd_and_long_names_are_told_apart() -> None:
-    plots = model_plots(tally(NAMES, 4))
+    plots = model_plots(totals(NAMES, 4))
     for plot in plots:
         named = boxes(plot, lambda text: "sft" in text or "very" in text or "frac" in text)
         assert len(named) == 6
@@ -60,6 +60,6 @@ def test_seven_models_with_odd_and_long_names_are_told_apart() -> None:
 
 
 def test_the_best_model_is_on_top() -> None:
-    board = model_plots(tally(["low", "high"], 3))[0].figure.axes[0]
+    board = model_plots(totals(["low", "high"], 3))[0].figure.axes[0]
     assert [label.get_text() for label in board.get_yticklabels()] == ["high", "low"]
     assert list(board.get_yticks()) == [1, 0]

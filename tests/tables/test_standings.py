@@ -79,9 +79,8 @@ def test_failed_rows_are_counted_and_left_out() -> None:
     [it] = average_by_model(rows(0.5, None, 0.7))
     assert (it.model, it.count, it.failures) == ("sft", 2, 1)
     assert it.axes["f1"].mean == pytest.approx(0.6)
-    assert "none of its 1 generations was scored" in format_leaderboard(
-        average_by_model(rows(None))
-    )
+    unscored = format_leaderboard(average_by_model(rows(None)))
+    assert "none of its 1 generations was scored" in unscored
     assert "higher is better" in format_leaderboard([it])
 
 
@@ -125,10 +124,8 @@ def test_any_two_models_are_compared_over_what_both_have() -> None:
     assert (odd.model, odd.axes) == ("odd", {})
     base, _ = compare_with_baseline(items, ["base", "tuned", "odd"], "tuned")
     assert describe_gain(base.axes["precision"]) == "worse"
-    assert (
-        describe_gain(compare_with_baseline(scores(0.9), ["base", "tuned"], "base")[0].axes["f1"])
-        == "too few ids"
-    )
+    [single] = compare_with_baseline(scores(0.9), ["base", "tuned"], "base")
+    assert describe_gain(single.axes["f1"]) == "too few ids"
     assert "tuned    6  +0.150" in format_gains([tuned, odd], "base")
 
 
@@ -162,11 +159,11 @@ def test_silence_never_raises_a_models_precision(
     for axis in ("recall", "f1"):
         assert after.axes[axis].mean <= before.axes[axis].mean + 1e-9
     assert after.count == len(written) + silent
-    tally = ScoreTotals()
+    totals = ScoreTotals()
     for row in [*written, *quiet]:
-        tally.add(row)
+        totals.add(row)
     said = f"the mean precision of sft leaves out {silent} of {len(written) + silent} rows"
-    assert (said in str(tally)) == (silent > 0)
+    assert (said in str(totals)) == (silent > 0)
 
 
 def test_a_model_that_is_silent_half_of_the_time_is_no_better() -> None:

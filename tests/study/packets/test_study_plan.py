@@ -45,20 +45,18 @@ def test_power_grows_with_pairs_raters_and_size() -> None:
     leaning = study_plan.fit_opinions(0.235, lean=0.3)
     assert base > study_plan.simulate_power(leaning, settings(team=3, lean=0.3), 1)
     assert study_plan.simulate_power(opinions, settings(), 1) == base, "equal seeds, equal figures"
-    assert study_plan.simulate_power(opinions, settings(pairs=5), 1) == 0, (
-        "five pairs settle nothing"
-    )
+    five = settings(pairs=5)
+    assert study_plan.simulate_power(opinions, five, 1) == 0, "five pairs settle nothing"
 
 
 def test_the_pairs_needed_have_the_power() -> None:
     opinions = study_plan.fit_opinions(0.464)
     needed = study_plan.find_pairs_needed(opinions, settings(difference=0.4), 2)
     assert needed is not None
-    assert study_plan.simulate_power(opinions, settings(difference=0.4, pairs=needed), 2) >= 0.8
-    assert (
-        study_plan.simulate_power(opinions, settings(difference=0.4, pairs=needed * 9 // 10), 2)
-        < 0.8
-    )
+    enough = settings(difference=0.4, pairs=needed)
+    fewer = settings(difference=0.4, pairs=needed * 9 // 10)
+    assert study_plan.simulate_power(opinions, enough, 2) >= 0.8
+    assert study_plan.simulate_power(opinions, fewer, 2) < 0.8
     assert study_plan.find_pairs_needed(opinions, settings(difference=0.02), 1) is None
 
 
