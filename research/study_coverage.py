@@ -168,9 +168,8 @@ def grid_row(
         for _ in range(rounds):
             items, members = grid_design(rng, images, raters, layout)
             design = CrossedDesign(items.tolist(), members.tolist())
-            latent = (
-                SHARED_VARIANCE**0.5 * rng.standard_normal((STUDIES_PER_DESIGN, images))[:, items]
-            )
+            quality = rng.standard_normal((STUDIES_PER_DESIGN, images))
+            latent = SHARED_VARIANCE**0.5 * quality[:, items]
             latent += lean * rng.standard_normal((STUDIES_PER_DESIGN, raters))[:, members]
             latent += opinions.own_deviation * rng.standard_normal((STUDIES_PER_DESIGN, len(items)))
             values = opinions.choose_answers(latent)

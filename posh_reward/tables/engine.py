@@ -90,9 +90,7 @@ class TableItem:
 
 
 def _read_one_text(value: object, name: str) -> str | None:
-    if (
-        isinstance(value, str) and name not in SCORED_TEXTS
-    ):  # such as a program, which may be a list
+    if name not in SCORED_TEXTS and isinstance(value, str):  # as of a program, which may be a list
         return value
     text = read_reference(value)
     return text if isinstance(text, str) else None
