@@ -6,12 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import (
-    Any,
-    Protocol,
-    SupportsIndex,
-    TypeVar,
-)
+from typing import Any, Protocol, SupportsIndex, TypeVar
 
 from posh_reward.errors import InputError, installed_version
 from posh_reward.text_values import ONE_STRING, as_column, read_texts

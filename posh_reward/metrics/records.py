@@ -11,14 +11,7 @@ from functools import cache
 from importlib import import_module
 from reprlib import repr as short
 from types import UnionType
-from typing import (
-    Any,
-    Literal,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.types import FailureKind

@@ -13,13 +13,7 @@ from posh_reward.models.model import check_reply
 from posh_reward.posh.examine import Examination, Steps
 from posh_reward.posh.judge import Judge, Witness
 from posh_reward.posh.search import Answers, Request, check_grade
-from posh_reward.types import (
-    Failure,
-    Phrase,
-    Question,
-    Reply,
-    Verdict,
-)
+from posh_reward.types import Failure, Phrase, Question, Reply, Verdict
 
 OBJECTS_PER_COLLECTION = 50_000
 """New objects between two collections of garbage; Python's own is 700 to 2,000. With 20,000, calls

@@ -7,10 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-)
+from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import InputError
 from posh_reward.run_record import RUN_FILE, UNCHECKED_WARNING, read_run

@@ -10,13 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from posh_reward.types import (
-    HIGHEST_GRADE,
-    PART_OF,
-    Entity,
-    Relation,
-    SceneGraph,
-)
+from posh_reward.types import HIGHEST_GRADE, PART_OF, Entity, Relation, SceneGraph
 
 MIN_PRESENT_GRADE = (
     2.0  # an entity counts as present if its best candidate's grade is at least this

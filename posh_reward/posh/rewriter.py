@@ -10,10 +10,7 @@ from posh_reward.models.model import check_reply
 from posh_reward.posh.judge import Judge, find_base_judge
 from posh_reward.posh.loose_words import find_content_words
 from posh_reward.settings import shorten
-from posh_reward.types import (
-    Phrase,
-    Reply,
-)
+from posh_reward.types import Phrase, Reply
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,7 @@ from functools import cache, lru_cache
 from posh_reward.errors import InputError
 from posh_reward.metrics.wording import load_sections
 from posh_reward.models.model import Prompt
-from posh_reward.types import (
-    Description,
-    Phrase,
-    Question,
-)
+from posh_reward.types import Description, Phrase, Question
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,7 @@ from posh_reward.embedded.judge.features import (
 from posh_reward.embedded.judge.index import DescriptionIndex
 from posh_reward.embedded.judge.relation_features import Features
 from posh_reward.errors import InputError
-from posh_reward.models.encoders import (
-    EncodeTokens,
-    load_token_encoder,
-    token_encoder_name,
-)
+from posh_reward.models.encoders import EncodeTokens, load_token_encoder, token_encoder_name
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
 
 VERSION = "embedded-13"
