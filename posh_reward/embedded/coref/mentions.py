@@ -6,8 +6,20 @@ from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
-from posh_reward.embedded.coref import words as lexicon
-from posh_reward.embedded.coref.words import PLURAL, PRONOUNS, SINGULAR, Gender, Number
+from posh_reward.embedded.coref.words import (
+    ANY_GENDER,
+    EITHER_NUMBER,
+    PLURAL,
+    PRONOUNS,
+    SINGULAR,
+    THING_GENDER,
+    Gender,
+    Number,
+    find_gender,
+    find_name_gender,
+    in_class,
+    load_classes,
+)
 from posh_reward.graph.components import NOUN_TAGS, Syntax, read_syntax
 
 if TYPE_CHECKING:
@@ -85,11 +97,7 @@ def is_noun(words: Words, token: int) -> bool:
     if not 0 <= token < len(words):
         return False
     word = words.lower[token]
-    if (
-        word in ("one", "ones")
-        or word in lexicon.PRONOUNS
-        or lexicon.in_class("distinguishing", word)
-    ):
+    if word in ("one", "ones") or word in PRONOUNS or in_class("distinguishing", word):
         return False
     if words.pos[token] not in NOUN_TAGS:
         return is_mistagged_noun(words, token)
@@ -105,9 +113,9 @@ def is_mistagged_noun(words: Words, token: int) -> bool:
     if words.pos[token] != "ADJ":
         return False
     if words.dep[token] != "amod":
-        return lexicon.find_gender(words.lower[token]) not in (None, lexicon.THING_GENDER)
+        return find_gender(words.lower[token]) not in (None, THING_GENDER)
     followed = words.same_sentence(token, token + 1)
-    return after_determiner and followed and lexicon.in_class("stance", words.lower[token + 1])
+    return after_determiner and followed and in_class("stance", words.lower[token + 1])
 
 
 def ends_noun_run(words: Words, token: int) -> bool:
@@ -130,7 +138,7 @@ def is_verb_after(words: Words, noun: int, after: int) -> bool:
     It is after "a" ("a ewe sniffs"), after a plural, and if descriptions often use that verb ("the
     angel kneels").
     """
-    if words.tag[noun] == "NNS" or lexicon.in_class("stance", words.lower[after]):
+    if words.tag[noun] == "NNS" or in_class("stance", words.lower[after]):
         return words.same_sentence(noun, after)
     if words.tag[after] not in ("NNS", "NNPS"):
         return False
@@ -151,7 +159,7 @@ def is_possessive(words: Words, token: int) -> bool:
     """Test for a possessive such as "his" or "whose", even in a text without tags."""
     if words.tag[token] in ("PRP$", "WP$"):
         return True
-    return words.dep[token] == "poss" and words.lower[token] in lexicon.PRONOUNS
+    return words.dep[token] == "poss" and words.lower[token] in PRONOUNS
 
 
 def build_chunk(words: Words, head: int, previous: Chunk | None) -> Chunk:
@@ -219,7 +227,7 @@ def is_adjectival(words: Words, token: int) -> bool:
     return (
         words.pos[token] in ("ADJ", "NUM")
         or words.tag[token].startswith("JJ")
-        or lexicon.in_class("numbers", words.lower[token])
+        or in_class("numbers", words.lower[token])
         or (words.tag[token] in PARTICIPLE_TAGS and words.dep[token] == "amod")
     )
 
@@ -238,14 +246,14 @@ def find_bare_start(words: Words, start: int, head: int) -> int:
 def stands_for_noun(words: Words, token: int) -> bool:
     """Test whether a token heads a phrase without a noun: "the third", "one of them", "both"."""
     word, after = words.lower[token], token + 1
-    if word in lexicon.PRONOUNS or goes_on_after(words, token):
+    if word in PRONOUNS or goes_on_after(words, token):
         return False
     before = words.lower[token - 1] if words.same_sentence(token, token - 1) else ""
     if word in ("one", "ones") and words.dep[token] != "nummod":
         return True
-    if lexicon.in_class("container", word) and words.same_sentence(token, after):
+    if in_class("container", word) and words.same_sentence(token, after):
         return words.lower[after] == "of" or (word == "both" and words.tag[token] != "CC")
-    if lexicon.in_class("distinguishing", word) or words.tag[token] in ("JJR", "JJS"):
+    if in_class("distinguishing", word) or words.tag[token] in ("JJR", "JJS"):
         return before in ("the", "this", "that") and words.pos[token] != "ADV"
     return word in ("another", "others") and words.dep[token] != "det"
 
@@ -253,7 +261,7 @@ def stands_for_noun(words: Words, token: int) -> bool:
 def goes_on_after(words: Words, token: int) -> bool:
     """Test whether a noun or an adjective follows, so that a token is only a modifier."""
     after = token + 1
-    if not words.same_sentence(token, after) or lexicon.in_class("stance", words.lower[after]):
+    if not words.same_sentence(token, after) or in_class("stance", words.lower[after]):
         return False
     is_adjective = words.pos[after] in ("ADJ", "NUM") or words.lower[after] in HYPHEN_MARKS
     return is_adjective or is_noun(words, after)
@@ -295,9 +303,9 @@ def find_phrase_tails(words: Words, chunks: list[Chunk]) -> list[Tail]:
     for index in range(len(chunks) - 1, -1, -1):
         chunk = chunks[index]
         preposition, after = chunk.head + 1, chunk.head + 2
-        if not words.same_sentence(chunk.head, after) or not belongs_to_phrase(
-            words, chunk, preposition
-        ):
+        if not words.same_sentence(chunk.head, after):
+            continue
+        if not belongs_to_phrase(words, chunk, preposition):
             continue
         target, number = starts.get(after, -1), find_age_end(words, preposition)
         if has_side_at(words, after):
@@ -350,11 +358,11 @@ def find_modifiers(words: Words, chunk: Chunk) -> frozenset[str]:
     inside = (i for i in range(first, head) if words.pos[i] not in ("PUNCT", "CCONJ", "PART"))
     texts = {words.lower[i] for i in inside}
     comparing = words.tag[head] in ("JJR", "JJS")
-    if chunk.elliptical and (comparing or lexicon.in_class("distinguishing", words.lower[head])):
+    if chunk.elliptical and (comparing or in_class("distinguishing", words.lower[head])):
         texts.add(words.lower[head])
     if words.same_sentence(head, head + 2) and words.tag[head + 1] == "``":
         texts.add(words.lower[head + 2])
-    return frozenset(texts) - DETERMINERS - lexicon.load_classes()["generic"]
+    return frozenset(texts) - DETERMINERS - load_classes()["generic"]
 
 
 def find_count_word(words: Words, chunk: Chunk) -> str:
@@ -362,7 +370,7 @@ def find_count_word(words: Words, chunk: Chunk) -> str:
     if words.lower[chunk.start] == "both":
         return "two"
     for word in words.lower[chunk.start : chunk.head]:
-        if lexicon.in_class("numbers", word):
+        if in_class("numbers", word):
             return word
     return ""
 
@@ -371,11 +379,11 @@ def find_phrase_gender(words: Words, chunk: Chunk, noun: str) -> Gender | None:
     """Return the gender of the noun; of a name, that of any of its words: "the Virgin Mary"."""
     if chunk.elliptical:
         return None
-    gender = lexicon.find_gender(noun)
+    gender = find_gender(noun)
     if words.pos[chunk.head] != "PROPN":
         return gender
-    name_gender = lexicon.find_name_gender(words.lower[chunk.start : chunk.head + 1])
-    if name_gender == lexicon.ANY_GENDER and gender:
+    name_gender = find_name_gender(words.lower[chunk.start : chunk.head + 1])
+    if name_gender == ANY_GENDER and gender:
         return gender
     return name_gender
 
@@ -396,9 +404,9 @@ def classify_form(words: Words, chunk: Chunk) -> Form:
 def classify_number(words: Words, chunk: Chunk) -> Number:
     """Return singular, plural, or either (for a pair)."""
     head, first = words.lower[chunk.head], words.lower[chunk.start]
-    if lexicon.in_class("pair", words.lemma[chunk.head]):
-        return lexicon.EITHER_NUMBER
-    if any(lexicon.in_class("numbers", words.lower[i]) for i in range(chunk.start, chunk.head + 1)):
+    if in_class("pair", words.lemma[chunk.head]):
+        return EITHER_NUMBER
+    if any(in_class("numbers", words.lower[i]) for i in range(chunk.start, chunk.head + 1)):
         return PLURAL
     if first in ("a", "an", "this", "that", "another", "every", "each", "one") or head == "one":
         return SINGULAR
@@ -494,10 +502,10 @@ def may_refer(words: Words, chunk: Chunk) -> bool:
     """Test whether a phrase may be mentioned again: not sides, times, "no ..." or "sky blue"."""
     head, after = words.lower[chunk.head], chunk.head + 1
     bare = chunk.start == chunk.head and words.same_sentence(chunk.head, after)
-    shade = bare and lexicon.in_class("colour", words.lower[after])
+    shade = bare and in_class("colour", words.lower[after])
     if shade or words.lower[chunk.start] in ("no", "any"):
         return False
-    return chunk.elliptical or (head not in SIDE_WORDS and not lexicon.in_class("temporal", head))
+    return chunk.elliptical or (head not in SIDE_WORDS and not in_class("temporal", head))
 
 
 def build_pronoun_mention(words: Words, token: int) -> Mention:
@@ -556,7 +564,7 @@ def build_group_mention(words: Words, members: list[Chunk], end: int) -> Mention
         form="group",
         lemma="",
         number=PLURAL,
-        gender=lexicon.find_gender(words.lemma[first.head]) or lexicon.THING_GENDER,
+        gender=find_gender(words.lemma[first.head]) or THING_GENDER,
         role=classify_role(words, first.head),
         parts=tuple(member.head for member in members),
     )

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from posh_reward.embedded.coref import words as lexicon
 from posh_reward.embedded.coref.mentions import (
     SIDE_WORDS,
     Mention,
@@ -31,6 +30,8 @@ from posh_reward.embedded.coref.mentions import (
     read_words,
 )
 from posh_reward.embedded.coref.words import (
+    ANY_GENDER,
+    PERSON_GENDER,
     PLURAL,
     SINGULAR,
     SPEAKER_PRONOUNS,
@@ -38,6 +39,11 @@ from posh_reward.embedded.coref.words import (
     Gender,
     Number,
     find_gender,
+    in_class,
+    is_animal,
+    is_animate,
+    load_classes,
+    may_resume,
 )
 from posh_reward.types import Clusters
 
@@ -197,7 +203,7 @@ def find_nominal_antecedent(
         [only] = candidates
         if has_same_owner(possessor, only) and may_extend_only_one(mention, only):
             return only
-    if possessor is not None or lexicon.in_class("relational", mention.lemma):
+    if possessor is not None or in_class("relational", mention.lemma):
         return None
     return find_synonym(discourse, mention)
 
@@ -211,7 +217,7 @@ def is_compatible(mention: Mention, referent: Referent) -> bool:
         return False
     if mention.count and mention.count != referent.count:
         return False
-    if lexicon.in_class("relational", mention.lemma):
+    if in_class("relational", mention.lemma):
         # Every whole has its own parts and places ("the edge", "the middle"): two are the same only
         # if they are described alike and belong to the same noun.
         first = referent.mentions[0]
@@ -238,9 +244,9 @@ def may_extend_only_one(mention: Mention, referent: Referent) -> bool:
     Objects may get a side: "the floor to our left" after the only floor. Living beings may get
     anything that does not contrast: "the bulky cow" after the only cow.
     """
-    if lexicon.in_class("relational", mention.lemma) or mention.gender is None:
+    if in_class("relational", mention.lemma) or mention.gender is None:
         return False
-    if lexicon.is_animate(mention.gender, (mention.lemma,)):
+    if is_animate(mention.gender, (mention.lemma,)):
         unmodified = replace(mention, modifiers=frozenset())
         return not has_contrast(mention, referent) and is_compatible(unmodified, referent)
     if "s" not in referent.number or not referent.attributes.isdisjoint(("+left", "+right")):
@@ -254,10 +260,10 @@ def has_contrast(mention: Mention, referent: Referent) -> bool:
     for quality in mention.modifiers - referent.attributes:
         if quality.startswith("+") or quality.endswith(("er", "est")):
             return True
-        if lexicon.in_class("distinguishing", quality) or quality in SIDE_WORDS:
+        if in_class("distinguishing", quality) or quality in SIDE_WORDS:
             return True
         for name in ("contrast.age", "contrast.size", "contrast.colour"):
-            alternatives = lexicon.load_classes()[name]
+            alternatives = load_classes()[name]
             if quality in alternatives and not alternatives.isdisjoint(referent.attributes):
                 return True
     return False
@@ -280,7 +286,7 @@ def find_synonym(discourse: Discourse, mention: Mention) -> Referent | None:
     for referent in sorted(recent, key=lambda r: r.last_mention.head, reverse=True):
         # Hypernyms and synonyms only; equal nouns have rules of their own.
         others = referent.lemmas - {mention.lemma}
-        related = any(lexicon.may_resume(mention.lemma, lemma) for lemma in others)
+        related = any(may_resume(mention.lemma, lemma) for lemma in others)
         if not related and not is_agent(mention.lemma, referent.attributes):
             continue
         if is_compatible(mention, referent):
@@ -361,16 +367,16 @@ def agreement_bonus(mention: Mention, referent: Referent) -> float | None:
         return None
     if mention.number == PLURAL:
         if "p" in referent.number:
-            if referent.gender and lexicon.is_animate(referent.gender, referent.lemmas):
+            if referent.gender and is_animate(referent.gender, referent.lemmas):
                 return PEOPLE_FIRST_BONUS
             return 0.0
-        of_either_sex = referent.gender in (lexicon.PERSON_GENDER, lexicon.ANY_GENDER)
-        if of_either_sex and not any(map(lexicon.is_animal, referent.lemmas)):
+        of_either_sex = referent.gender in (PERSON_GENDER, ANY_GENDER)
+        if of_either_sex and not any(map(is_animal, referent.lemmas)):
             return SINGULAR_THEY_PENALTY
         return None
     if "s" not in referent.number:
         return None
-    if mention.gender == lexicon.THING_GENDER:
+    if mention.gender == THING_GENDER:
         return 0.0 if referent.gender is None or "n" in referent.gender else None
     # A noun without a listed gender is probably a thing: "he" may mean it only as a subject.
     if referent.gender is None:
@@ -392,7 +398,7 @@ def preference_bonus(mention: Mention, referent: Referent) -> float:
 
 def is_vague(referent: Referent) -> bool:
     """Test for a place, a part or the picture itself, which pronouns seldom mean."""
-    kinds = lexicon.load_classes()
+    kinds = load_classes()
     return any(not referent.lemmas.isdisjoint(kinds[name]) for name in ("relational", "frame"))
 
 
@@ -415,7 +421,7 @@ def is_expletive(words: Words, token: int) -> bool:
     lemma, after = words.lemma[verb], words.lower[verb + 1]
     if lemma in ("seem", "appear"):
         return after in ("that", "as")
-    return lemma in ("rain", "snow") or (lemma == "be" and lexicon.in_class("judging", after))
+    return lemma in ("rain", "snow") or (lemma == "be" and in_class("judging", after))
 
 
 def find_clause_subject(words: Words, discourse: Discourse, token: int) -> Referent | None:
@@ -469,7 +475,7 @@ def find_impossible_referents(
     if mention.role == "possessor":
         # One can turn or look to one's own right.
         above = find_governing_verb(words, token)
-        turns = above is None or lexicon.in_class("turning", words.lemma[above])
+        turns = above is None or in_class("turning", words.lemma[above])
         if subject is None or turns or words.lower[parent] not in SIDE_WORDS:
             return []
         return [subject]
@@ -479,7 +485,7 @@ def find_impossible_referents(
         preposition = "behind"
     # Binding (principle B): a plain pronoun does not mean another argument of its own verb, "the
     # man washes him"; a possessive or a place may, "the man puts his hat beside him".
-    bound = direct or (preposition and not lexicon.in_class("locative", preposition))
+    bound = direct or (preposition and not in_class("locative", preposition))
     impossible = [subject] if subject and bound else []
     verb = words.head[parent] if preposition else parent
     # In "making it a focal point", "it" may be anything in the main clause.
@@ -527,8 +533,8 @@ class Resolution:
             self.link_to_owner(referent, mention)
         else:
             # "The man with a hat", said of a man without one so far: the mention ends at "man".
-            extends = any(f[0] == "+" and f not in referent.attributes for f in mention.modifiers)
-            if extends and mention.form == "definite":
+            added = mention.modifiers - referent.attributes
+            if mention.form == "definite" and any(quality[0] == "+" for quality in added):
                 mention = replace(mention, end=mention.head)
             self.discourse.extend_referent(referent, mention)
         if mention.form not in ("pronoun", "group"):
@@ -702,6 +708,6 @@ def find_described_subject(words: Words, mention: Mention) -> int | None:
     first = next((i for i in range(subject, -1, -1) if words.pos[i] in ("ADP", "DET")), subject)
     is_inverted = words.pos[first] == "ADP" or (first > 0 and words.pos[first - 1] == "ADP")
     same_number = (words.tag[subject] in ("NNS", "NNPS")) == ("p" in mention.number)
-    if is_inverted or not (same_number or lexicon.in_class("pair", mention.lemma)):
+    if is_inverted or not (same_number or in_class("pair", mention.lemma)):
         return None
     return subject
