@@ -20,8 +20,8 @@ from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.graph.reader import describe_doc
 from posh_reward.posh.batch import run_batched
 from posh_reward.posh.cascade import (
-    ABSENT_THINGS,
-    VERBATIM,
+    ABSENT_VERDICT,
+    VERBATIM_VERDICT,
     Cascade,
     Wording,
     compare_wording,
@@ -52,9 +52,9 @@ class GradedQuestion:
     def grade_within(self, low: float, high: float) -> float | None:
         """Return the grade if the first stage settles the question; None if it does not."""
         if self.wording == "same" and self.embedded >= high:
-            return VERBATIM.grade
+            return VERBATIM_VERDICT.grade
         absent = self.wording == "none" and self.kind == "entity" and self.embedded < low
-        return ABSENT_THINGS.grade if absent else None
+        return ABSENT_VERDICT.grade if absent else None
 
 
 class Watching(ReplayJudge):

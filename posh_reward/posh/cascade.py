@@ -20,8 +20,8 @@ Wording = Literal["same", "other", "none"]
 """Content words of a question in its target. same: all of them. none: not one, not even within a
 longer word."""
 
-VERBATIM = Verdict(binomial_distribution(1.0, len(LABELS)))
-ABSENT_THINGS = Verdict(binomial_distribution(0.0, len(LABELS)))
+VERBATIM_VERDICT = Verdict(binomial_distribution(1.0, len(LABELS)))
+ABSENT_VERDICT = Verdict(binomial_distribution(0.0, len(LABELS)))
 
 
 class Cascade:
@@ -111,8 +111,8 @@ class Cascade:
         if grade is None:
             return None
         if wording == "same":
-            return VERBATIM if grade >= self._high else None
-        return ABSENT_THINGS if grade < self._low else None
+            return VERBATIM_VERDICT if grade >= self._high else None
+        return ABSENT_VERDICT if grade < self._low else None
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
         return self.judge.rewrite(phrases)

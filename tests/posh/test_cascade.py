@@ -9,8 +9,8 @@ from posh_reward import PoSh
 from posh_reward.errors import ConfigError, InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.posh.cascade import (
-    ABSENT_THINGS,
-    VERBATIM,
+    ABSENT_VERDICT,
+    VERBATIM_VERDICT,
     Cascade,
     compare_wording,
     measure_uncertainty,
@@ -51,16 +51,16 @@ def test_only_what_is_not_plain_reaches_the_full_judge(read: dict[str, Descripti
         ask(read, "coat", "attribute", "red"),
     ]
     grades = [verdict.grade for verdict in judge.grade(asked)]
-    assert grades[0] == grades[4] == VERBATIM.grade
+    assert grades[0] == grades[4] == VERBATIM_VERDICT.grade
     assert grades[3] == 3.0, "other words may say what an attribute says"
-    assert ABSENT_THINGS.grade in grades[1:3]
+    assert ABSENT_VERDICT.grade in grades[1:3]
     assert judge.first_answers == len(asked) - len(full.questions) > 0
 
 
 def test_a_failure_of_the_full_judge_stays_one(read: dict[str, Description]) -> None:
     judge = Cascade(FakeJudge(lambda question: BROKEN))
     plain, hard = judge.grade([ask(read, "the tall man"), ask(read, "man", "attribute", "grim")])
-    assert plain == VERBATIM
+    assert plain == VERBATIM_VERDICT
     assert hard.failure == BROKEN
 
 
