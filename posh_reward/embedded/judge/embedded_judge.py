@@ -65,6 +65,8 @@ class EmbeddedJudge:
         MissingDependencyError: the encoder's library is not installed.
     """
 
+    takes_images = False
+
     def __init__(
         self, encoder: str | EncodeTokens | None = None, weights: str | None = None
     ) -> None:
@@ -86,8 +88,6 @@ class EmbeddedJudge:
     def __getstate__(self) -> dict[str, Any]:
         caches = ("_indexes", "_encoded", "_pair_features", "_encoder_features")
         return {**self.__dict__, **{cache: {} for cache in caches}}
-
-    takes_images = False
 
     @property
     def works_in_processes(self) -> bool:
@@ -163,7 +163,8 @@ class EmbeddedJudge:
         b = get_or_make(self._indexes, target, DescriptionIndex, MAX_CACHED_WHILE_AWAKE)
         features = self._pair_features.get((source.text, target.text))
         if features is None or (features.alignment.source, features.alignment.target) != (a, b):
-            features = self._pair_features[source.text, target.text] = PairFeatures(Alignment(a, b))
+            features = PairFeatures(Alignment(a, b))
+            self._pair_features[source.text, target.text] = features
             self._encoder_features.pop((source.text, target.text), None)  # of other indexes
             drop_oldest(self._pair_features, MAX_CACHED_WHILE_AWAKE)
         return features

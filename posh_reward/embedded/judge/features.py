@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
 from importlib.resources import files
+from itertools import product
 from math import exp, fsum
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from posh_reward.embedded.english.word_classes import (
     stands_in,
 )
 from posh_reward.embedded.judge.alignment import Alignment
+from posh_reward.embedded.judge.index import ClaimKey
 from posh_reward.embedded.judge.relation_features import (
     Features,
     compute_relation_features,
@@ -69,10 +71,6 @@ place that excludes another one of the very same two entities counts fully."""
 MAX_WORDS_OF_SHORT_TEXT = 20  # different content words up to which these count fully
 SELECTING_WORDS = frozenset("own other another same such certain".split())
 """Words that select one entity among several without describing it."""
-
-
-ClaimKey = tuple[int, str, int | None]
-"""Identity of a claim: its entity, its text, and the other entity of a relation."""
 
 
 def find_terms(alignment: Alignment, text: str) -> list[Term]:
@@ -476,17 +474,15 @@ def is_denied(alignment: Alignment, key: ClaimKey) -> bool:
     """Return True if the target has a claim's words about its entity under a negation only."""
     entity, text, other = key
     terms = [term for term in find_terms(alignment, text) if term[0] not in PREPOSITIONS]
+    firsts = find_sure_candidates(alignment, entity)
+    seconds = [] if other is None else find_sure_candidates(alignment, other)
     stated: set[int] = set()
-    if not terms and other is not None:
-        words = set(split_words(text))
-        for a in find_sure_candidates(alignment, entity):
-            for b in find_sure_candidates(alignment, other):
-                stated.update(find_like_prepositions(alignment, a, words, b))
-    ends = find_sure_candidates(alignment, entity)
-    if other is not None:
-        ends += find_sure_candidates(alignment, other)
     for term in terms:
-        stated.update(find_stated_tokens(alignment, term, ends))
+        stated.update(find_stated_tokens(alignment, term, firsts + seconds))
+    if not terms:
+        words = set(split_words(text))
+        for a, b in product(firsts, seconds):
+            stated.update(find_like_prepositions(alignment, a, words, b))
     return bool(stated) and stated <= alignment.target.denied_tokens
 
 
@@ -524,10 +520,9 @@ def is_made_otherwise(alignment: Alignment, owner: int, material: int) -> bool:
     """Return True if the owner has another material or colour in the target: a glass cup."""
     if alignment.uncertainty(owner):
         return False
-    for likeliest, _ in alignment.candidates(owner)[:1]:
-        for term in alignment.source.heads[material]:
-            is_supported = alignment.term_support(term, likeliest) >= MIN_SUPPORT
-            if is_supported or not alignment.contradicts(term, likeliest):
-                return False
-        return True
-    return False
+    likeliest = alignment.candidates(owner)[0][0]
+    for term in alignment.source.heads[material]:
+        is_supported = alignment.term_support(term, likeliest) >= MIN_SUPPORT
+        if is_supported or not alignment.contradicts(term, likeliest):
+            return False
+    return True

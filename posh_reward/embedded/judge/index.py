@@ -54,6 +54,9 @@ CLAUSE_LABELS = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
 MAX_DISTANCE_IN_HALF_STEPS = 8  # in the tree, of a word that is attached to an entity
 STEP_COST_BASE = 4  # packs a neighbour and the cost of its step into one number
 
+ClaimKey = tuple[int, str, int | None]
+"""Identity of a claim: its entity, its text, and the other entity of a relation."""
+
 TreeSteps = dict[int, list[int]]
 """Token -> neighbours in the dependency tree, each as ``STEP_COST_BASE`` * neighbour + half steps.
 
@@ -185,9 +188,8 @@ class DescriptionIndex:
         pairs = []
         for relation in self.graph.relations:
             owner, material = relation.subject, relation.object
-            if owner == material or MATERIAL_PREPOSITIONS.isdisjoint(
-                relation.text.lower().split()[-1:]
-            ):
+            last_word = relation.text.lower().split()[-1:]
+            if owner == material or MATERIAL_PREPOSITIONS.isdisjoint(last_word):
                 continue
             if any(map(is_stuff, self.heads[material])):
                 pairs.append((owner, material))
@@ -208,11 +210,11 @@ class DescriptionIndex:
         return absent
 
     @cached_property
-    def denied_claims(self) -> set[tuple[int, str, int | None]]:
-        """Attributes and relations that the text denies: (entity, text, other entity)."""
+    def denied_claims(self) -> set[ClaimKey]:
+        """Attributes and relations that the text denies."""
         if not self.denied_tokens:
             return set()
-        claims: dict[tuple[int, str, int | None], tuple[Span, ...]] = {}
+        claims: dict[ClaimKey, tuple[Span, ...]] = {}
         for number, entity in enumerate(self.graph.entities):
             for attribute in entity.attributes:
                 claims[number, attribute.text, None] = attribute.spans
@@ -319,11 +321,8 @@ class DescriptionIndex:
         for tokens in attribute_tokens:
             ordered = sorted(tokens)
             for place, token in enumerate(ordered):
-                beside[token].update(
-                    ordered[
-                        max(place - MAX_SHARED_ATTRIBUTES, 0) : place + MAX_SHARED_ATTRIBUTES + 1
-                    ]
-                )
+                first = max(place - MAX_SHARED_ATTRIBUTES, 0)
+                beside[token].update(ordered[first : place + MAX_SHARED_ATTRIBUTES + 1])
         # A noun that is itself an attribute gets the attributes beside it: ivory satin.
         return attribute_tokens + [beside[token] - {token} for token in nouns]
 

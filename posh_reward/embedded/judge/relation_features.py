@@ -53,10 +53,7 @@ def compute_relation_features(
     alignment: Alignment, subject: int, text: str, other: int
 ) -> Features:
     """Compute features of a relation of two entities."""
-    words = split_words(text)
-    for place, word in enumerate(words):
-        if word in WITHOUT_WORDS:
-            words[place] = "with"
+    words = ["with" if word in WITHOUT_WORDS else word for word in split_words(text)]
     # A few candidates for each end: the likeliest entity may not be in any relation, and
     # pronouns may stand for it.
     firsts, seconds = alignment.relation_candidates(subject), alignment.relation_candidates(other)
