@@ -262,16 +262,17 @@ def correct_parse(
 
     ``rows`` are (words, 3): indices of head (a root is its own), of label and of tag.
     """
-    heads, links, read = rows.T.tolist()
-    own_links, own_tags = [labels[i] for i in links], [tags[i] for i in read]
-    verb = find_misread_verb(words, heads, own_links, own_tags)
+    heads, label_indices, tag_indices = rows.T.tolist()
+    own_labels = [labels[i] for i in label_indices]
+    own_tags = [tags[i] for i in tag_indices]
+    verb = find_misread_verb(words, heads, own_labels, own_tags)
     if verb is None:
         return rows
-    better = reread_as_verb(verb, heads, own_links, own_tags)
+    better = reread_as_verb(verb, heads, own_labels, own_tags)
     if better is None:
         return rows
-    new_heads, new_links, new_tags = better
-    columns = [new_heads, list(map(labels.index, new_links)), list(map(tags.index, new_tags))]
+    new_heads, new_labels, new_tags = better
+    columns = [new_heads, list(map(labels.index, new_labels)), list(map(tags.index, new_tags))]
     parse: Array = np.array(columns).T
     return parse
 

@@ -150,9 +150,8 @@ class Reader:
             read = {text: each for text, each in results.items() if isinstance(each, Description)}
             self._cache.keep(read)
             if self._store is not None:
-                self._store_rows(
-                    {text: write_description(read[text]) for text in new if text in read}
-                )
+                rows = {text: write_description(read[text]) for text in new if text in read}
+                self._store_rows(rows)
         return [text if isinstance(text, Failure) else results[text] for text in stripped]
 
     def cache_rows(self, rows: Mapping[str, str]) -> None:
@@ -194,7 +193,10 @@ class Reader:
         except Exception as error:  # a library failed on one of the texts: spare the others
             if len(texts) == 1:
                 return [Failure("text", f"could not be parsed: {type(error).__name__}: {error}")]
-            return [each for text in texts for each in self.make_from_parses([text], make, parsed)]
+            results: list[T | Failure] = []
+            for text in texts:
+                results += self.make_from_parses([text], make, parsed)
+            return results
 
     def _strip(self, text: object) -> str | Failure:
         return stripped_text(text, self._max_characters, "shorten it, or raise max_characters")
@@ -260,9 +262,8 @@ def read_description(row: str) -> Description:
     """
     try:
         text, entities, relations, (*columns, spans), clusters = json.loads(row)
-        graph = SceneGraph(
-            tuple(starmap(_read_entity, entities)), tuple(starmap(_read_relation, relations))
-        )
+        read_entities = tuple(starmap(_read_entity, entities))
+        graph = SceneGraph(read_entities, tuple(starmap(_read_relation, relations)))
         tokens = tuple(starmap(Token, zip(*columns, map(tuple, spans), strict=True)))
         return Description(text, graph, tokens, tuple(map(_read_pairs, clusters)))
     except TypeError as error:  # too few values, or too many

@@ -47,6 +47,8 @@ class Cascade:
             is not a judge.
     """
 
+    takes_images = False
+
     def __init__(
         self,
         judge: Judge,
@@ -68,8 +70,6 @@ class Cascade:
         self.first_answers = 0  # questions that the first stage settled
         self._embedded = EmbeddedJudge()
         self._low, self._high, self._doubt = low, high, doubt
-
-    takes_images = False
 
     @property
     def name(self) -> str:

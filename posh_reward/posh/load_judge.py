@@ -60,8 +60,7 @@ def _check_preset(options: dict[str, Any], preset: str, which: object) -> None:
     if learned != preset:
         raise InputError(
             f"{shorten(which)} has learned the wording of preset {shorten(learned)}, not of "
-            f"{preset!r}:"
-            f" set preset to {shorten(learned)}"
+            f"{preset!r}: set preset to {shorten(learned)}"
         )
 
 

@@ -265,10 +265,10 @@ def _name_other(index: GraphIndex, entity: int, matches: EntityMatches) -> str |
     if entity in matches:
         match = matches[entity]
         return match.identifier if match.present else None
-    name = index.names[entity]
-    for first_attribute in index.attributes[entity]:
-        return f"{first_attribute} {name}"
-    return name
+    attributes, name = index.attributes[entity], index.names[entity]
+    if not attributes:
+        return name
+    return f"{next(iter(attributes))} {name}"
 
 
 def short_identifier(identifier: str) -> str:

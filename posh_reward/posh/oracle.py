@@ -159,8 +159,8 @@ def ground_entities(source: Description, objects: Sequence[Thing]) -> Grounding:
         slots.append(sentences.get(each.sentences[0]) if each.sentences else None)
     grounding = Grounding(objects, nouns, slots)
     while pairs := list(_find_unassigned(grounding)):
-        entity, thing = max(pairs, key=lambda pair: _rank_assignment(source, grounding, *pair))
-        grounding.assigned[entity] = thing
+        entity, place = max(pairs, key=lambda pair: _rank_assignment(source, grounding, *pair))
+        grounding.assigned[entity] = place
     for relation in source.graph.relations:
         if nouns[relation.subject] == FRONT_NOUN and relation.object in grounding.assigned:
             grounding.assigned.setdefault(relation.subject, grounding.assigned[relation.object])

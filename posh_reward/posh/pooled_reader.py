@@ -100,9 +100,8 @@ class PooledReader(Reader):
             elif value is not None:
                 read[text] = value
         left = [text for text in texts if text not in read]  # parsed, or not tried
-        read.update(
-            zip(left, self.make_from_parses(left, self._describe_docs, parsed), strict=True)
-        )
+        described = self.make_from_parses(left, self._describe_docs, parsed)
+        read.update(zip(left, described, strict=True))
         return [read[text] for text in texts]
 
     def _ask_workers(self, texts: Sequence[str]) -> Sequence[str | bytes | Failure | None]:

@@ -222,9 +222,11 @@ class PoSh:
 
     def with_each_judge(self) -> list[PoSh]:
         """Return this metric once for each judge of a cascade, which then answers everything."""
-        metrics = [copy(self) for _ in list_stages(self.judge)]
-        for metric, judge in zip(metrics, list_stages(self.judge), strict=True):
+        metrics: list[PoSh] = []
+        for judge in list_stages(self.judge):
+            metric = copy(self)
             metric.judge, metric._rewriter = judge, Rewriter(judge)
+            metrics.append(metric)
         return metrics
 
     @property

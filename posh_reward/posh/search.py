@@ -197,7 +197,8 @@ def _ask_wave(
                 )
             )  # fmt: skip
     # Phrases whose rewrite failed have no question, only a failed verdict in its place.
-    verdicts = iter((yield from request_grades(turn, questions)))
+    graded = yield from request_grades(turn, questions)
+    verdicts = iter(graded)
     for (search, _), reply in zip(wave, replies, strict=True):
         verdict = Verdict(None, reply.failure) if reply.text is None else next(verdicts)
         if not search.is_settled:

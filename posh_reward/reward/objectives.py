@@ -21,7 +21,6 @@ from posh_reward.reward.shaping import Shaping
 NORMALIZE_FIRST = "normalize_then_sum"
 """TRL's name for normalising each function within its group before adding them."""
 
-
 Rewards = list[float | None]
 
 
@@ -80,9 +79,7 @@ def together(*rewards: Objectives | Callable[..., Any]) -> list[Callable[..., An
         found: dict[str, Rewards] = {}
         for member, batch in zip(members, batches, strict=True):
             found |= member.rewards(*batch, **logs)
-        mask: Rewards = []
-        for row in zip(*found.values(), strict=True):
-            mask.append(None if None in row else 1.0)
+        mask: Rewards = [None if None in row else 1.0 for row in zip(*found.values(), strict=True)]
         return {name: _mask_rewards(mask, found.get(name, mask)) for name in names}
 
     call = SharedCall(score, members)
@@ -218,10 +215,7 @@ def _check_rewards(name: str, values: Any, expected: int) -> Sequence[float | No
 
 
 def _mask_rewards(mask: Rewards, values: Sequence[float | None]) -> Rewards:
-    masked: Rewards = []
-    for judged, value in zip(mask, values, strict=True):
-        masked.append(None if judged is None else value)
-    return masked
+    return [None if judged is None else value for judged, value in zip(mask, values, strict=True)]
 
 
 async def _mask_awaited_rewards(name: str, mask: Rewards, values: Awaitable[Any]) -> Rewards:

@@ -22,7 +22,11 @@ EITHER_NUMBER: Number = frozenset("sp")
 
 WE_FORMS, ME_FORMS = "we us our ours ourselves".split(), "i me my mine myself".split()
 YOU_FORMS = "you your yours yourself yourselves".split()
-SPEAKER_PRONOUNS = {word: words[0] for words in (WE_FORMS, ME_FORMS, YOU_FORMS) for word in words}
+SPEAKER_PRONOUNS = {
+    **dict.fromkeys(WE_FORMS, "we"),
+    **dict.fromkeys(ME_FORMS, "i"),
+    **dict.fromkeys(YOU_FORMS, "you"),
+}
 """Pronouns of the first and second person, whose referent does not depend on the text."""
 
 PRONOUNS: dict[str, tuple[Number, Gender]] = {

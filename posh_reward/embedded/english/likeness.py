@@ -214,7 +214,8 @@ class TermIndex:
         if (value := parse_number(term[0])) is not None:
             # Numbers are equal or not similar at all. Listing unequal ones would be quadratic in
             # texts full of numbers.
-            for other in [other for other in alike if parse_number(other[0]) is not None]:
+            numbers = [other for other in alike if parse_number(other[0]) is not None]
+            for other in numbers:
                 del alike[other]
             alike |= dict.fromkeys(self._by_number.get(value, ()), 1.0)
         if term[0] in load_colours():

@@ -114,7 +114,7 @@ def find_meaning(term: Term) -> Meaning:
         level, strength = [synset], weight
         for _ in range(MAX_STEPS_TO_GENUS):
             strength *= STRENGTH_PER_STEP
-            above = {up for low in level for up in net.parents[low]}
+            above = set(chain.from_iterable(net.parents[low] for low in level))
             # Stop below genera that nearly all share ("object"): they say nothing.
             level = []
             for up in sorted(above):

@@ -108,7 +108,8 @@ def _cut_run_on(sentence: str) -> str:
     for (_, start), (end, _) in pairwise(edges):
         words = WORD_PATTERN.findall(sentence, start, end)
         parts.append([word.lower() for word in words])
-    cuts, done = list[int](), -1  # the last part of the clause before
+    cuts: list[int] = []
+    done = -1  # the last part of the clause before
     for i, words in enumerate(parts):
         # Its subject may stand before: "a cat, white, sleeps here". Single words are a list's.
         first = i
