@@ -1,4 +1,4 @@
-"""What all metrics share: protocols, checks of a call's lists, references, signatures, means."""
+"""Protocols, signatures, means, and checks of a call's lists and texts, for all metrics."""
 
 from __future__ import annotations
 

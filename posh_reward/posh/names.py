@@ -12,9 +12,7 @@ from typing import Literal, NamedTuple
 
 from posh_reward.types import HIGHEST_GRADE, PART_OF, Entity, Relation, SceneGraph
 
-MIN_PRESENT_GRADE = (
-    2.0  # an entity counts as present if its best candidate's grade is at least this
-)
+MIN_PRESENT_GRADE = 2.0  # of its best candidate, for an entity to count as present
 ASKING_VERSION = 2
 """Version of the questions and of the means of grades, in signatures. Raise it with any change that
 may alter a question or a score under any preset: ``tests/golden/test_readings.py`` notices only
@@ -24,9 +22,9 @@ CONTAINING = frozenset(
     "have has had having hold holds holding contain contains contained containing "
     "wear wears wore wearing".split()
 )
-"""Relations that make their object a part of their subject: the release's list, which a metric that
-is to be POSH keeps. ``HAVING_VERBS`` of the resolver and ``HAVING`` of the
-word classes are lists of their own."""
+"""Relations that make their object a part of their subject. This is the release's list, and has to
+stay so, or scores would not be POSH's. ``HAVING_VERBS`` in ``coref/resolver.py`` and ``HAVING`` in
+``english/word_classes.py`` serve other rules."""
 
 NO_NAMES = frozenset(
     "he him his himself she her hers herself it its itself they them their theirs themselves "
@@ -139,7 +137,7 @@ def is_containing(relation: Relation) -> bool:
 
 
 class EntityMatch(NamedTuple):
-    """What an entity was found as: its best candidate name and that candidate's grade."""
+    """The best candidate name of an entity, and that candidate's grade."""
 
     identifier: str
     grade: float  # 1-5; 5 for flagged entities, which are not asked about

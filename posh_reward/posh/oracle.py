@@ -133,8 +133,8 @@ def split_words(text: str) -> list[str]:
 
 
 PLACE_WEIGHT, RELATION_WEIGHT, PROPERTY_WEIGHT = 4, 3, 1
-"""What agreement with a text adds, and disagreement subtracts, when an object is chosen among those
-of one noun."""
+"""Weights of agreement with a text, where an object is chosen among those of one noun. Disagreement
+subtracts them."""
 POSSESSIVES = frozenset("her his its their".split())
 """Possessives that make a side relative: "to *her* right" is the slot after hers."""
 

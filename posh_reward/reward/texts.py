@@ -1,4 +1,4 @@
-"""Completions -> texts; tests for worthless texts; columns.
+"""Completions -> clean texts, and tests for worthless ones.
 
 This belongs to the reward, not to the metric. The metric scores texts as published, whoever
 wrote them; a policy is paid for its texts, and so discovers what scores without describing.
@@ -174,7 +174,7 @@ MORE_THAN_CONTRACTED = re.compile(r"[^\W_]{3}")
 
 PROMPT_LABEL = re.compile(r"(?P<words>[A-Za-z][A-Za-z ]{0,30}?) *(?P<number>\d*) *[:\u2192]")
 PROMPT_FIELD = re.compile(r"\{\w*\}")
-MIN_INSTRUCTION_WORDS = 4  # minimum words of a sentence of instructions
+MIN_INSTRUCTION_WORDS = 4  # of a sentence of instructions
 LABEL_ROLES = (
     "answer", "assistant", "grade", "human", "output", "rating", "response", "score", "system",
     "user",

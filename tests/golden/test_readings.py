@@ -1,4 +1,4 @@
-"""What is read and asked has versions that are raised by hand: this says when."""
+"""Versions of readings and questions are raised by hand: these tests say when."""
 
 import ast
 import json

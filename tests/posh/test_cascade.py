@@ -1,4 +1,4 @@
-"""What is plain is settled by the embedded judge; the rest is the full judge's, failures too."""
+"""Plain questions are settled by the embedded judge; the full judge gets the rest, and may fail."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -71,7 +71,7 @@ def scored(judge: str, pairs: tuple[Pair, ...], pairs_at_once: int = 256) -> dic
 
 
 def score_share() -> None:
-    """What a process of its own does: scores the pairs on standard input with each judge."""
+    """Score the pairs on standard input with each judge, in a process of its own."""
     pairs = tuple((generation, reference) for generation, reference in json.load(sys.stdin))
     print(json.dumps([list(scored(judge, pairs).values()) for judge in JUDGES]))
 

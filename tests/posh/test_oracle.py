@@ -37,7 +37,7 @@ def read(posh: PoSh, text: str) -> Description:
 
 
 def told(posh: PoSh, text: str, scene: Scene = SHOWN) -> dict[str, bool | None]:
-    """What the drawing says of each element of a text."""
+    """The oracle's answers about each element of a text."""
     source = read(posh, text)
     seen = ground_entities(source, list_things(scene))
     graph = source.graph

@@ -1,4 +1,4 @@
-"""What is no description earns nothing; what people write is never taken for that."""
+"""A text that is no description earns nothing; texts by people always count as one."""
 
 from __future__ import annotations
 

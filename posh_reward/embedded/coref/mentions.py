@@ -64,7 +64,7 @@ SIDE_WORDS = frozenset(("left", "right"))
 HYPHEN_MARKS = frozenset(("-", "\u2010", "\u2011", "\u2013"))
 PARTICIPLE_TAGS = frozenset(("VBN", "VBG", "VBD"))
 MAX_TOKENS_BEFORE_NOUN = 14  # in its phrase; longer phrases are parse errors
-MAX_TOKENS_TO_DETERMINER = 5  # before an odd one; they are searched for a determiner
+MAX_TOKENS_TO_DETERMINER = 5  # before an odd token, which are searched for a determiner
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Coreference resolvers by name, and the embedded one: a pass over the text, mention by mention.
+"""The embedded coreference resolver: a pass over the text, mention by mention.
 
 ``Discourse`` holds the referents mentioned so far and all that was said of them. For each mention,
 ``Resolution`` chooses the one that it resumes, or introduces a new one.
@@ -303,7 +303,7 @@ def is_agent(noun: str, attributes: set[str]) -> bool:
     return not attributes.isdisjoint((f"={stem}", f"={stem}e", f"={doubled}"))
 
 
-MAX_SENTENCES_BACK = 4  # to what a pronoun means; a pair may be further away after "between"
+MAX_SENTENCES_BACK = 4  # to a pronoun's referent; a pair may be further away after "between"
 REFLEXIVE_ENDINGS = ("self", "selves")
 
 # Bonuses and penalties, in units of prominence.
@@ -311,8 +311,8 @@ PARALLEL_ROLE_BONUS = 40.0  # the referent's latest mention has the pronoun's gr
 OWN_SUBJECT_BONUS = 60.0  # "his" refers to the subject of its own clause
 PAIR_BONUS = 200.0  # "between them" refers to a pair
 VAGUE_REFERENT_PENALTY = -70.0  # places and parts: "the middle", "the edge"
-PENALTY_PER_TOKEN = 2.0  # in between, for pronouns that are not subjects, but no more than for
-MAX_PENALISED_TOKENS = 30
+PENALTY_PER_TOKEN = 2.0  # in between, for pronouns that are neither subjects nor possessors
+MAX_PENALISED_TOKENS = 30  # in between; further ones cost nothing
 PEOPLE_FIRST_BONUS = 60.0  # "they" refers to people or animals
 SINGULAR_THEY_PENALTY = -80.0  # "they" refers to one person of unknown gender
 NOT_LISTED_PENALTY = -200.0  # "he" or "she" refers to a subject that is not in the lexicon

@@ -100,7 +100,7 @@ def is_stuff(term: Term) -> bool:
 
 
 TraitKey = int | str
-"""What two words may share: a synset in a role, a form, a word of a definition."""
+"""A trait that two words may share: a synset in a role, a form, a word of a definition."""
 
 SLIP_SIMILARITY = 0.95  # of a word and a slip of the pen: basket, baskte
 MIN_SLIP_LETTERS = 4  # of a word whose slips are recognised
@@ -121,7 +121,7 @@ def without_a_letter(word: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def is_known(word: str) -> bool:
-    """Return True if a word is in the dictionary, so that it is no slip of another."""
+    """Return True if a word is in the dictionary; only other words may be slips."""
     return bool(load_wordnet().lemmas(word))
 
 

@@ -115,7 +115,7 @@ def find_meaning(term: Term) -> Meaning:
         for _ in range(MAX_STEPS_TO_GENUS):
             strength *= STRENGTH_PER_STEP
             above = set(chain.from_iterable(net.parents[low] for low in level))
-            # Stop below genera that nearly all share ("object"): they say nothing.
+            # Stop below genera that nearly all nouns share ("object"): they say nothing.
             level = []
             for up in sorted(above):
                 information = net.information[up]

@@ -1,4 +1,4 @@
-"""Word classes: function words, pronouns and persons, places, prepositions."""
+"""Word classes: pronouns and persons, prepositions; and the terms of tokens."""
 
 from __future__ import annotations
 

@@ -337,7 +337,7 @@ def compute_name_features(
 
 
 def is_material_unsaid(alignment: Alignment, material: int) -> bool:
-    """Return True if the target has what is of this material or colour, but not the material."""
+    """Return True if the target has the owner of a material or colour, but not the material."""
     is_owner_known = False
     for owner, other in alignment.source.material_pairs:
         if other != material or alignment.uncertainty(owner):

@@ -128,7 +128,7 @@ class _NegationTree:
         return self._walk_lists(subjects)
 
     def _deny_sought(self, vain: int) -> list[int]:
-        """What is looked for in vain."""
+        """All that is looked for in vain."""
         within = self.tokens[vain].head
         verb = self.tokens[within].head
         if self.tokens[verb].lemma not in SEEKING_VERBS:

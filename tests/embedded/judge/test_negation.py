@@ -1,4 +1,4 @@
-"""What a text denies is not there: scope, both directions, and claims of roles and places."""
+"""Negations: their scope, both directions, and claims of roles and places."""
 
 from __future__ import annotations
 
