@@ -85,13 +85,8 @@ def test_conflict(a: str, b: str, excluded: bool) -> None:
 
 
 def test_numbers() -> None:
-    assert [parse_number(w) for w in ("twelve", "12", "dozen", "both", "many")] == [
-        12,
-        12,
-        12,
-        2,
-        None,
-    ]
+    words = ("twelve", "12", "dozen", "both", "many")
+    assert list(map(parse_number, words)) == [12, 12, 12, 2, None]
 
 
 @pytest.mark.parametrize(

@@ -73,10 +73,8 @@ def test_what_has_no_name_has_no_affinity() -> None:
         EncodedDescription(source, axes), EncodedDescription(target, axes)
     )
     alignment = Alignment(DescriptionIndex(source), DescriptionIndex(target))
-    assert (
-        encoder_features.compute_features(alignment, question(source, target), {"nameless": 1.0})
-        == {}
-    )
+    asked = question(source, target)
+    assert encoder_features.compute_features(alignment, asked, {"nameless": 1.0}) == {}
 
 
 def test_a_near_word_raises_the_grade_and_a_far_one_does_not() -> None:
