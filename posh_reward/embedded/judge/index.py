@@ -29,6 +29,7 @@ from posh_reward.embedded.english.word_classes import (
     split_words,
 )
 from posh_reward.embedded.judge.negation import find_denied_tokens
+from posh_reward.graph.components import NOUN_TAGS
 from posh_reward.types import Description, Relation, Span, Token
 from posh_reward.words import FUNCTION_WORDS
 
@@ -44,7 +45,6 @@ word can be thousands of attributes, and each with each is quadratic work."""
 MATERIAL_ATTACHMENT = 0.85  # if the entity consists of the other, no person: tufts of white hair
 
 JOINED_CLAUSE_LABELS = ("conj", "parataxis", "ccomp")  # of joined clauses, if they have subjects
-NOUN_TAGS = frozenset(("NOUN", "PROPN"))
 UNATTACHED_LABELS = frozenset("det punct cc mark expl predet case intj dep".split())
 """Dependency labels of words that attach nothing to an entity."""
 HALF_STEP_LABELS = frozenset("prep pobj agent pcomp aux auxpass".split())

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from posh_reward.embedded.english.word_classes import genders
+from posh_reward.graph.components import SUBJECT_LABELS
 from posh_reward.types import Token
 
 NEGATORS = frozenset(("not", "n't", "n\u2019t", "never"))
@@ -43,7 +44,6 @@ LABELS_OUTSIDE_SCOPE = frozenset(
     "auxpass intj dep".split()
 )
 """Labels of words outside the scope of a negation of their head."""
-SUBJECT_LABELS = ("nsubj", "nsubjpass")
 
 
 def find_denied_tokens(tokens: Sequence[Token]) -> frozenset[int]:
