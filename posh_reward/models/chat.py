@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
-MAX_CACHED_PREFIXES = 1024  # cached prefixes; beyond that only those of the current call
+MAX_CACHED_PREFIXES = 1024  # beyond that only those of the current call are kept
 MESSAGE_MARK = "\u2402message\u2403"  # placeholder for the message while the template is rendered
 
 

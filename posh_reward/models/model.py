@@ -192,10 +192,7 @@ MODELS = {
 }
 """Name -> ``module:class``, imported on use. A settings file lists arguments of that class."""
 
-ADDRESS_PREFIXES = (
-    "http://",
-    "https://",
-)  # of a server's address, which serves as a name
+ADDRESS_PREFIXES = ("http://", "https://")  # of a server's address, which serves as a name
 SHIPPED_MODELS = ("transformers", "vllm")
 """Names that stand for the shipped ``configs/judge/NAME.yaml`` when used alone."""
 

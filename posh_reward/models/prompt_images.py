@@ -33,10 +33,8 @@ ROW_NUMBER_MESSAGE = (
 )
 NO_PLACE = Failure("prompt", "the model's chat template does not have a placeholder for each image")
 
-VISION_MODEL_TYPES = (
-    "qwen2_5_vl",
-    "qwen3_vl",
-)  # model_type of supported vision-language checkpoints
+VISION_MODEL_TYPES = ("qwen2_5_vl", "qwen3_vl")
+"""``model_type`` of supported vision-language checkpoints."""
 TOKEN_PIXELS = 28 * 28  # pixels per image token of Qwen2.5-VL; other models use about as many
 MAX_PIXELS = 1280 * TOKEN_PIXELS  # a megapixel: 1280 tokens of Qwen2.5-VL, 980 of Qwen3-VL
 MAX_ASPECT_RATIO = 200  # of an image's longer to its shorter side

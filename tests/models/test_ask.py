@@ -136,7 +136,6 @@ def test_a_model_is_awake_while_it_is_asked_and_sleeps_after_an_error() -> None:
 def test_a_failure_is_not_kept(tmp_path: Path) -> None:
     down = Failure("engine", "down")
     prompt, store = Prompt("a cat", '"cat"?'), Store(tmp_path / "store")
-    assert (
-        CachingModel(FakeModel(lambda _: down), store).choose([prompt], LABELS)[0].failure == down
-    )
-    assert CachingModel(FakeModel(), store).choose([prompt], LABELS)[0].grade == 5.0
+    broken, sound = FakeModel(lambda _: down), FakeModel()
+    assert CachingModel(broken, store).choose([prompt], LABELS)[0].failure == down
+    assert CachingModel(sound, store).choose([prompt], LABELS)[0].grade == 5.0

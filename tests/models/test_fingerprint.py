@@ -66,6 +66,5 @@ def test_weights_of_before_safetensors_are_identified(tmp_path: Path) -> None:
     for name, content in (("a", b"one"), ("b", b"two")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "pytorch_model.bin").write_bytes(content)
-    assert (
-        UNKNOWN_IDENTITY != find_identity(str(tmp_path / "a")) != find_identity(str(tmp_path / "b"))
-    )
+    one, other = find_identity(str(tmp_path / "a")), find_identity(str(tmp_path / "b"))
+    assert UNKNOWN_IDENTITY != one != other

@@ -36,10 +36,9 @@ def as_png(image: Image.Image) -> bytes:
 def test_every_form_of_an_image_is_the_same_image(image: Image.Image, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(as_png(image))
-    forms = (image, path, str(path), as_png(image), {"bytes": as_png(image), "path": None})
-    assert (
-        len({load_prompt_image(form) for form in (*forms, {"bytes": None, "path": str(path)})}) == 1
-    )
+    rows = {"bytes": as_png(image), "path": None}, {"bytes": None, "path": str(path)}
+    forms = (image, path, str(path), as_png(image), *rows)
+    assert len({load_prompt_image(form) for form in forms}) == 1
     assert load_prompt_image(load_prompt_image(image)) == load_prompt_image(image)
 
 

@@ -384,12 +384,9 @@ class RowGroup:
         paths = [np.pad(row.path, (0, keys - len(row.path)), "edge") for row in rows]
         self.query = copy_to_device(device, query)  # (rows, width) indices of tokens in the pass
         self.key = copy_to_device(device, np.stack(paths))  # (rows, keys) slots
-        self.real = copy_to_device(
-            device, real
-        )  # (tokens,) the rows x width queries that are not padding
-        self.target = copy_to_device(
-            device, query.reshape(-1)[real]
-        )  # (tokens,) the index of each in the pass
+        # (tokens,) The rows x width queries that are not padding, and the index of each in the pass
+        self.real = copy_to_device(device, real)
+        self.target = copy_to_device(device, query.reshape(-1)[real])
         # Indices into the row's path, whichever slots that consists of.
         self._at = copy_to_device(device, column + path_lengths - lengths)  # (rows, width)
         self._masks: dict[tuple[int, int | None], torch.Tensor] = {}

@@ -383,9 +383,7 @@ def float32_head(model: PreTrainedModel) -> Iterator[None]:
 
 
 DEFAULT_CPU_STATE_BYTES = 2 * 2**30  # default memory for states on a CPU
-CUDA_STATE_SHARE = (
-    0.5  # default share for states of the memory that the weights leave free on a GPU
-)
+CUDA_STATE_SHARE = 0.5  # default share of the memory that the weights leave free on a GPU
 MAX_STORED_TOKENS = 2**20  # cap on stored states
 SAMPLE_PROMPTS = [
     Prompt("A dog and a cat sleep.\n\n", 'Q: Is "dog" there?'),

@@ -137,7 +137,7 @@ class ServerPool:
         return any(each.doubt is None and each.cooldown_until <= now for each in self.servers)
 
 
-LIST_TIMEOUT_SECONDS = 10.0  # timeout for the list of models
+LIST_TIMEOUT_SECONDS = 10.0  # of a request for the list of models
 NO_SIGHT = "the server answers questions, but not about an image"
 NO_TOKENIZE = "the server does not report the tokens of the labels"
 NO_TOKEN = "a label is not a single token of the model"  # noqa: S105

@@ -158,8 +158,7 @@ def explain_unfit(url: str, answers: Sequence[Answer]) -> str | None:
         return None
     return (
         f"judge server {url}: the model {reason}. To use it nevertheless, set "
-        f"{UNCHECKED_VARIABLE}=1 "
-        "(score --unchecked)"
+        f"{UNCHECKED_VARIABLE}=1 (score --unchecked)"
     )
 
 
