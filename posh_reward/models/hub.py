@@ -13,7 +13,7 @@ from typing import BinaryIO
 from posh_reward.errors import ConfigError
 
 HASHED_END_BYTES = 1 << 20  # bytes hashed at the start and at the end of each file
-FINGERPRINT_CHARACTERS, COMMIT = 16, 40  # characters
+FINGERPRINT_CHARACTERS, COMMIT_CHARACTERS = 16, 40
 SAMPLE_BYTES = 1 << 12  # hashed of the beginning, the middle and the end of each tensor or image
 UNKNOWN_IDENTITY = "unknown"
 MODEL_FILES = ("config.json", "tokenizer*", "*.safetensors")
@@ -24,7 +24,7 @@ MERGED_MODEL_PREFIX = "started_from"
 
 def find_commit(model: str, revision: str | None) -> str:
     """The commit that a branch or tag points to: on the hub or, failing that, in the cache."""
-    if revision is not None and re.fullmatch(f"[0-9a-f]{{{COMMIT}}}", revision):
+    if revision is not None and re.fullmatch(f"[0-9a-f]{{{COMMIT_CHARACTERS}}}", revision):
         return revision
     from huggingface_hub import model_info, try_to_load_from_cache
 

@@ -17,7 +17,7 @@ from transformers import TrainerCallback
 
 from posh_reward.errors import PoshError, installed_version
 from posh_reward.models.hub import (
-    COMMIT,
+    COMMIT_CHARACTERS,
     FINGERPRINT_CHARACTERS,
     UNKNOWN_IDENTITY,
     find_identity,
@@ -191,7 +191,7 @@ def _continue_record(record: RunRecord, args: Any) -> tuple[RunRecord, str | Non
     learned = earlier.model_weights
     if learned not in (None, UNKNOWN_IDENTITY, record.model_weights):
         # A folder's weights have a fingerprint; a commit may have changed something else.
-        known = Path(record.model).is_dir() and len(learned) != COMMIT
+        known = Path(record.model).is_dir() and len(learned) != COMMIT_CHARACTERS
         if known and record.settings.get("use_peft"):
             problem = (
                 f"{checkpoint} has adapters of {earlier.model}, whose weights were {learned}, and "

@@ -142,7 +142,7 @@ NO_SIGHT = "the server answers questions, but not about an image"
 NO_TOKENIZE = "the server does not report the tokens of the labels"
 NO_TOKEN = "a label is not a single token of the model"  # noqa: S105
 NO_LABELS = (NO_TOKENIZE, chat_messages.NO_LOG_PROBABILITIES, chat_messages.LABELS_LEFT_OUT)
-REMEDY = {
+REMEDY_BY_FAULT = {
     server_http.UNREACHABLE: "is it started, and the address right?",
     server_http.SERVER_TIMED_OUT: "is it started, and timeout long enough?",
     server_http.UNTRUSTED_CERTIFICATE: "point SSL_CERT_FILE to its certificate authority",
@@ -166,7 +166,7 @@ def validate_servers(
     for server, fault in zip(servers, faults, strict=True):
         if fault is None:
             continue
-        remedy = REMEDY.get(fault.reason, "")
+        remedy = REMEDY_BY_FAULT.get(fault.reason, "")
         if reading == "labels" and fault.reason in NO_LABELS:
             remedy = "reading 'labels' needs vLLM 0.26 or later: choose reading 'top-20'"
         elif fault.status in (401, 403):
@@ -209,7 +209,9 @@ async def find_model(client: ServerClient, urls: Sequence[str]) -> str:
             f"{url} lists {listed}: choose one with `model:` in a settings file "
             "(configs/judge/local.yaml)"
         )
-    remedy = REMEDY.get(fault.reason, "is this the address of an OpenAI-compatible server?")
+    remedy = REMEDY_BY_FAULT.get(
+        fault.reason, "is this the address of an OpenAI-compatible server?"
+    )
     raise JudgeError(f"judge server {urls[-1]}: {fault}; {remedy}")
 
 

@@ -18,7 +18,7 @@ PROBE_QUESTION = (
     'Q: Is "{}" mentioned?\n\n'
     "Respond ONLY with an integer from 1 (not mentioned) to 5 (clearly mentioned)."
 )
-PRESENT_THINGS, ABSENT = ("dog", "A dog"), ("ship", "A ship")
+PRESENT_THINGS, ABSENT_THINGS = ("dog", "A dog"), ("ship", "A ship")
 """Questions of ``PROBE_QUESTION``: about things that its description mentions, and does not."""
 MIN_GRADE_GAP = 0.75
 """Least difference of the mean grades of both. ``check.check_judge`` requires as much of scores,
@@ -33,7 +33,7 @@ Clean = Callable[[str], str]  # sanitise a server's words
 class StartQuestions:
     """The questions of the start, which are repeated to find out whether the model is the same."""
 
-    bodies: tuple[Mapping[str, Any], ...]  # requests about PRESENT, then ABSENT; one without grades
+    bodies: tuple[Mapping[str, Any], ...]  # about present, then absent things; one without grades
     read: Callable[[Mapping[str, Any]], Answer]  # raises ``ExchangeError``
     graded: bool  # False if answers are not compared
 

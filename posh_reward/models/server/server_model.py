@@ -32,7 +32,7 @@ from posh_reward.models.server import chat_messages, fleet
 from posh_reward.models.server.chat_messages import ChatMessages, Content, find_special_token
 from posh_reward.models.server.held_answers import HeldAnswers
 from posh_reward.models.server.identity import (
-    ABSENT,
+    ABSENT_THINGS,
     PRESENT_THINGS,
     PROBE_QUESTION,
     Identity,
@@ -417,7 +417,7 @@ class ServerModel:
             # A scale without tokens fails only its own judgments.
             body = self._build_body(PROBE_QUESTION.format(PRESENT_THINGS[0]), {"max_tokens": 1})
             return StartQuestions((body,), lambda reply: Reply(None), graded=False)
-        words = (*PRESENT_THINGS, *ABSENT)
+        words = (*PRESENT_THINGS, *ABSENT_THINGS)
         bodies = tuple(self._build_body(PROBE_QUESTION.format(word), options) for word in words)
         return StartQuestions(bodies, read, graded=True)
 

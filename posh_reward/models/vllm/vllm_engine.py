@@ -33,10 +33,10 @@ MAX_IMAGES_PER_PROMPT = 8
 PATCH_CACHE_GIB = 1.0
 """GiB of host memory for images as patches: forty of a megapixel. Questions about one image come
 together, so vLLM's default of 4 would be a waste."""
-TOO_MANY = Failure("prompt", f"the prompt has more than {MAX_IMAGES_PER_PROMPT} images")
+TOO_MANY_IMAGES = Failure("prompt", f"the prompt has more than {MAX_IMAGES_PER_PROMPT} images")
 UNEXPECTED_TOKENS = Failure("engine", "vLLM made an unexpected number of tokens of the images")
-UNTOKENISED = Failure("prompt", "the prompt cannot be tokenised")
-INCOMPLETE = Failure("reply", "the engine left out requested labels")
+NOT_TOKENISED = Failure("prompt", "the prompt cannot be tokenised")
+LABELS_LEFT_OUT = Failure("reply", "the engine left out requested labels")
 
 
 class VllmEngine:
@@ -134,7 +134,7 @@ class VllmEngine:
         failed: list[tuple[int, EngineReply]] = []
         sound: list[tuple[int, dict[str, Any], int]] = []
         for place, (prompt, ids) in enumerate(zip(prompts, self._token_ids(prompts), strict=True)):
-            length = UNTOKENISED if ids is None else self._count_prompt_tokens(prompt, ids)
+            length = NOT_TOKENISED if ids is None else self._count_prompt_tokens(prompt, ids)
             if isinstance(length, int) and length + params.max_tokens > self._longest:
                 length = self._too_long
             if isinstance(length, Failure):
@@ -198,7 +198,7 @@ def read_labels(logprobs: Mapping[int, Any], tokens: Sequence[Sequence[int]]) ->
     """
     values = {i: each.logprob for i, each in logprobs.items() if each.logprob != -math.inf}
     if not values.keys() >= set(chain.from_iterable(tokens)):
-        return EngineReply(failure=INCOMPLETE)
+        return EngineReply(failure=LABELS_LEFT_OUT)
     return EngineReply(masses=tuple(label_masses(values, tokens)))
 
 
@@ -243,7 +243,7 @@ class ImageInputs:
     def find_failure(self, prompt: Prompt, ids: Sequence[int]) -> Failure | None:
         """The reason why a prompt cannot be answered, or None."""
         if len(prompt.images) > MAX_IMAGES_PER_PROMPT:
-            return TOO_MANY
+            return TOO_MANY_IMAGES
         if ids.count(self.placeholder) != len(prompt.images):
             return NO_PLACE
         return None

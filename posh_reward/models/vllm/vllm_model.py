@@ -275,7 +275,7 @@ class EngineProcess:
 
 
 ANSWERS_PER_EXTRA_RESTART = 100  # in a batch; a start takes as long as thousands of answers
-REMEDY = (
+START_REMEDY = (
     "`memory_gb` and `max_model_len` determine its memory in addition to the weights, `python` "
     "and `model` what it loads"
 )
@@ -390,7 +390,7 @@ class Supervisor:
                 self._worked = True
             except ChildFailureError as failure:
                 if not self._worked:
-                    message = f"vLLM's process {failure.reason}. {REMEDY}. Its last output:"
+                    message = f"vLLM's process {failure.reason}. {START_REMEDY}. Its last output:"
                     raise JudgeError(f"{message}\n{failure.last_words}") from None
                 self._count_failure(failure, answers)
         return self._process
