@@ -72,11 +72,20 @@ class Server:
     """Reason to take its answers for another model's; it is asked nothing until it answers as at
     first."""
 
-    def note_answer(self, seconds: float, patience: RetryPolicy) -> None:
+    @property
+    def resting(self) -> bool:
+        return self.cooldown_until > time.monotonic()
+
+    @property
+    def ready(self) -> bool:
+        """True if it neither rests nor is in doubt."""
+        return self.doubt is None and not self.resting
+
+    def note_answer(self, seconds: float, policy: RetryPolicy) -> None:
         """Note an answer; a quick one shows that the server takes more questions at a time."""
         self.failures, self.cooldown_until = 0, 0.0
-        if seconds < QUICK_SHARE_OF_TIMEOUT * patience.timeout:
-            self.turns = min(self.turns + 1, patience.concurrency)
+        if seconds < QUICK_SHARE_OF_TIMEOUT * policy.timeout:
+            self.turns = min(self.turns + 1, policy.concurrency)
 
     def note_failure(self, reason: str) -> None:
         """Count a failure; from the third in a row on the server rests."""
@@ -121,20 +130,15 @@ class ServerPool:
 
     def order(self, home: int) -> list[Server]:
         """Servers to try, ``home`` first: those not resting, or all if all rest; none in doubt."""
-        now = time.monotonic()
         servers = self.servers[home:] + self.servers[:home]
-        trusted = [server for server in servers if server.doubt is None]
-        awake = [server for server in trusted if server.cooldown_until <= now]
-        return awake or trusted
+        ready = [server for server in servers if server.ready]
+        return ready or [server for server in servers if server.doubt is None]
 
     def should_skip(self, server: Server) -> bool:
         """True while this server is in doubt, or rests while another one does not."""
         if server.doubt is not None:
             return True
-        now = time.monotonic()
-        if server.cooldown_until <= now:
-            return False
-        return any(each.doubt is None and each.cooldown_until <= now for each in self.servers)
+        return any(each.ready for each in self.servers) and server.resting
 
 
 LIST_TIMEOUT_SECONDS = 10.0  # of a request for the list of models
@@ -217,14 +221,10 @@ async def find_model(client: ServerClient, urls: Sequence[str]) -> str:
 
 async def model_names(client: ServerClient, url: str) -> list[str]:
     """Names in a server's list of models; ``ExchangeError`` if it has none."""
-    entries = (await client.get(f"{url}/models", LIST_TIMEOUT_SECONDS)).get("data")
-    names = []
-    if isinstance(entries, list):
-        for entry in entries:
-            name = entry.get("id") if isinstance(entry, dict) else None
-            if isinstance(name, str):
-                names.append(name)
-    return names
+    listed = (await client.get(f"{url}/models", LIST_TIMEOUT_SECONDS)).get("data")
+    entries = listed if isinstance(listed, list) else []
+    names = [entry.get("id") for entry in entries if isinstance(entry, dict)]
+    return [name for name in names if isinstance(name, str)]
 
 
 async def check_model(client: ServerClient, url: str, model: str) -> None:

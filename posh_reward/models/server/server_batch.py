@@ -67,10 +67,9 @@ class ServerBatch:
 
         Otherwise every batch would go through all its retries for a judge that is down.
         """
-        now = time.monotonic()
         doubtful = [server for server in self._pool.servers if server.doubt is not None]
-        if any(each.doubt is None and each.cooldown_until <= now for each in self._pool.servers):
-            doubtful = [server for server in doubtful if server.cooldown_until <= now]
+        if any(server.ready for server in self._pool.servers):
+            doubtful = [server for server in doubtful if not server.resting]
         await asyncio.gather(*(self._settle_doubt(each, questions) for each in doubtful))
         if self._pool.given_up is not None:
             reason = self._pool.given_up
