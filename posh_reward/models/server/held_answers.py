@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from posh_reward.models.server.fleet import Server, ServerPool
-from posh_reward.models.server.identity import OTHER_GRADES, StartQuestions
+from posh_reward.models.server.identity import OTHER_GRADES, StartQuestions, read_grade
 from posh_reward.models.server.server_batch import ServerBatch
 from posh_reward.models.server.server_http import ExchangeError, TransientError
-from posh_reward.types import Verdict
 
 FIRST_BLOCK_ANSWERS, MAX_BLOCK_ANSWERS = 16, 160
 """Answers of a server between two checks: at most as many as have been confirmed before. A check is
@@ -112,11 +111,8 @@ class HeldAnswers:
         for reply in replies:
             if isinstance(reply, BaseException):
                 raise reply
-        grades: dict[int, float | None] = {}
-        for place, reply in zip(pair, replies, strict=True):
-            answer = self._questions.read(reply)
-            grades[place] = answer.grade if isinstance(answer, Verdict) else None
-        return server.identity.agrees(grades)
+        grades = [read_grade(self._questions.read(reply)) for reply in replies]
+        return server.identity.agrees(dict(zip(pair, grades, strict=True)))
 
     def _find_check_questions(self, server: Server) -> tuple[int, ...]:
         """Places of the two questions that check this server; none if it is not checked."""

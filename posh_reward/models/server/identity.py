@@ -56,7 +56,7 @@ class Identity:
         return cls(
             next(filter(None, models), None),
             frozenset(filter(None, fingerprints)),
-            tuple(map(_read_grade, answers)),
+            tuple(map(read_grade, answers)),
         )
 
     def other_name(self, reply: Mapping[str, Any], clean: Clean) -> str | None:
@@ -120,9 +120,7 @@ class Identity:
     def from_json(cls, row: str) -> Identity:
         """Undo ``to_json``; ``ValueError`` or ``TypeError`` on anything else."""
         model, fingerprints, grades = json.loads(row)
-        numbers: list[float | None] = []
-        for grade in grades:
-            numbers.append(None if grade is None else float(grade))
+        numbers = [None if grade is None else float(grade) for grade in grades]
         return cls(model, frozenset(fingerprints), tuple(numbers))
 
     def other_run(self, later: Identity, graded: bool) -> str | None:
@@ -169,7 +167,8 @@ def _read_name(reply: Mapping[str, Any], field: str, clean: Clean) -> str | None
     return clean(value) or None
 
 
-def _read_grade(answer: Answer) -> float | None:
+def read_grade(answer: Answer) -> float | None:
+    """The grade of an answer; None if it has none."""
     if isinstance(answer, Verdict):
         return answer.grade
     return None
