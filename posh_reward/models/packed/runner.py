@@ -185,12 +185,13 @@ class Runner:
 
     def _compute_rows(self, prefill: Prefill) -> None:
         """Compute the rows that wait; release the paths of prompts that end, unless held."""
-        if prefill.rows:
-            for ended, values in self._compute_passes(prefill.rows, prefill.read):
-                prefill.passes.append((ended, values))
-                if not prefill.hold:
-                    for index in ended:
-                        self._slots.release(prefill.paths.pop(index))
+        if not prefill.rows:
+            return
+        for ended, values in self._compute_passes(prefill.rows, prefill.read):
+            prefill.passes.append((ended, values))
+            if not prefill.hold:
+                for index in ended:
+                    self._slots.release(prefill.paths.pop(index))
         self.computed += prefill.waiting_tokens
         prefill.rows.clear()
         prefill.waiting_tokens = 0
@@ -421,8 +422,8 @@ class LoadedModel:
         stops = {*several, self.chat.tokenizer.eos_token_id, self.chat.turn_end}
         return {token for token in stops if token is not None}
 
-    def encode(self, prompts: Sequence[Prompt], reply: int) -> list[PromptTokens | Failure]:
-        """Tokenise prompts; fail those with unusable images, or too long with ``reply`` tokens."""
+    def encode(self, prompts: Sequence[Prompt], reply_tokens: int) -> list[PromptTokens | Failure]:
+        """Tokenise prompts; fail those with unusable images, or too long with the reply."""
         encoder, limit = self.runner.encoder, self._context
         why = f"the prompt is longer than the model's context of {limit} tokens"
         # A text-only model's template cannot render images.
@@ -435,7 +436,7 @@ class LoadedModel:
                 continue
             tokens = prompt_tokens(prompt, ids, shared, encoder)
             if isinstance(tokens, PromptTokens):
-                if len(tokens) + reply > limit:
+                if len(tokens) + reply_tokens > limit:
                     tokens = Failure("prompt", why)
                 else:  # one object for the start that thousands of questions share
                     start = starts.setdefault(tokens.start, tokens.start)
