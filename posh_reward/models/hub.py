@@ -193,9 +193,10 @@ def find_identity(model: str, revision: str | None = None) -> str:
         except Exception:  # of the hub's client: many kinds
             return UNKNOWN_IDENTITY
     own = weights_fingerprint(folder)
-    if own is None and any(folder.glob("*model*.bin")):  # of before safetensors
-        own = fingerprint_files(folder)  # of the files, since their tensors are not read
-    own = own or UNKNOWN_IDENTITY
+    if own is None:
+        # Tensors in files older than safetensors are not read: the files stand for them.
+        has_old_files = any(folder.glob("*model*.bin"))
+        own = fingerprint_files(folder) if has_old_files else UNKNOWN_IDENTITY
     base = adapter_base(folder)
     if base is None:
         return own

@@ -134,9 +134,8 @@ def clean_message(words: str, key: str | None) -> str:
     """The start of a server's message, on one line; empty if it contains the key."""
     if key is not None and key in words:
         return ""
-    printable = ""
-    for character in words[: 10 * MAX_MESSAGE_CHARACTERS]:
-        printable += character if character.isprintable() else " "
+    start = words[: 10 * MAX_MESSAGE_CHARACTERS]
+    printable = "".join(each if each.isprintable() else " " for each in start)
     return " ".join(printable.split())[:MAX_MESSAGE_CHARACTERS]
 
 

@@ -107,7 +107,8 @@ def parse_prompts(request: Mapping[str, Any]) -> list[Prompt]:
         images[digest] = PromptImage(digest, image)
     prompts = []
     for prefix, suffix, *digests in request["prompts"]:
-        prompts.append(Prompt(prefix, suffix, tuple(map(images.__getitem__, digests))))
+        prompt_images = tuple(images[digest] for digest in digests)
+        prompts.append(Prompt(prefix, suffix, prompt_images))
     return prompts
 
 
