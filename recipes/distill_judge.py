@@ -27,7 +27,7 @@ from posh_reward.distill.question_set import SUMMARY_FILE, read_question_set
 from posh_reward.distill.ship_judge import measure_judge, save_judge, write_card
 from posh_reward.errors import ConfigError
 from posh_reward.models.chat import Chat
-from posh_reward.models.model import find_missing_token, label_tokens
+from posh_reward.models.model import label_tokens, missing_token_failure
 from posh_reward.training.base_model import starting_model
 from posh_reward.training.launch import (
     finish,
@@ -86,7 +86,7 @@ def make_trainer(
     name = starting_model(model.model_name_or_path, Path(args.output_dir))
     tokenizer = AutoTokenizer.from_pretrained(name, revision=model.model_revision)
     chat, tokens = Chat(tokenizer), label_tokens(tokenizer, LABELS)
-    unreadable = find_missing_token(LABELS, tokens)
+    unreadable = missing_token_failure(LABELS, tokens)
     if unreadable is not None:
         raise ConfigError(f"{name}: {unreadable}")
     folder, most = Path(script.dataset_name), script.max_prompt_tokens

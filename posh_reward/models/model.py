@@ -290,7 +290,7 @@ def counts_for_label(token: str, label: str, reading: LabelReading) -> bool:
     return token.strip() == label
 
 
-def find_missing_token(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure | None:
+def missing_token_failure(labels: Sequence[str], tokens: Sequence[Sequence[int]]) -> Failure | None:
     """Return a failure if ``label_tokens`` found no token for some label."""
     missing = [label for label, ids in zip(labels, tokens, strict=True) if not ids]
     if not missing:

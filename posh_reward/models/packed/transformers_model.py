@@ -17,11 +17,11 @@ from posh_reward.models.model import (
     OnAnswer,
     Prompt,
     check_reading,
-    find_missing_token,
     ignore_answer,
     label_masses,
     label_tokens,
     make_verdict,
+    missing_token_failure,
 )
 from posh_reward.models.packed import checkpoint
 from posh_reward.models.prompt_images import MAX_PIXELS
@@ -159,7 +159,7 @@ class TransformersModel:
         if key not in self._label_tokens:
             self._label_tokens[key] = label_tokens(loaded.chat.tokenizer, labels, self._reading)
         tokens = self._label_tokens[key]
-        if (unreadable := find_missing_token(labels, tokens)) is not None:
+        if (unreadable := missing_token_failure(labels, tokens)) is not None:
             return [Verdict(None, unreadable)] * len(prompts)
         flat = list(chain.from_iterable(tokens))
         top = TOP_TOKENS if self._reading == "top-20" else 0

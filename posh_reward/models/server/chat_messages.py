@@ -40,7 +40,7 @@ COMMON_SPECIAL_TOKENS = re.compile(
 """Those of common models: a server would read them as such, even within a description."""
 
 
-def find_special_token(text: str) -> Failure | None:
+def special_token_failure(text: str) -> Failure | None:
     """The failure of a text that contains what a common model's server reads as a special token."""
     for opening, pattern in zip("<[", BRACKETED_TEXT, strict=True):
         if opening not in text:

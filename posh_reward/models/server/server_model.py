@@ -29,7 +29,7 @@ from posh_reward.models.model import (
 )
 from posh_reward.models.prompt_images import MAX_PIXELS, TOKEN_PIXELS
 from posh_reward.models.server import chat_messages, fleet
-from posh_reward.models.server.chat_messages import ChatMessages, Content, find_special_token
+from posh_reward.models.server.chat_messages import ChatMessages, Content, special_token_failure
 from posh_reward.models.server.held_answers import HeldAnswers
 from posh_reward.models.server.identity import (
     ABSENT_THINGS,
@@ -310,7 +310,7 @@ class ServerModel:
         async def work_off(queue: Iterator[int], home: int) -> None:
             for index in queue:
                 prompt = prompts[index]
-                content = find_special_token(prompt.text) or self._messages.content(prompt)
+                content = special_token_failure(prompt.text) or self._messages.content(prompt)
                 if isinstance(content, Failure):
                     answers[index] = make_failed(content)
                     continue

@@ -16,9 +16,9 @@ from posh_reward.models.model import (
     TOP_TOKENS,
     LabelReading,
     Prompt,
-    find_missing_token,
     label_masses,
     label_tokens,
+    missing_token_failure,
 )
 from posh_reward.models.prompt_images import NO_PLACE, SizeLimits, check_max_pixels, read_image_size
 from posh_reward.models.vllm.vllm_worker import Answers, EngineReply
@@ -84,7 +84,7 @@ class VllmEngine:
     def choose(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Answers:
         """Probabilities of the labels as the next token, at temperature 1."""
         tokens = label_tokens(self._tokenizer, labels, self._reading)
-        unreadable = find_missing_token(labels, tokens)
+        unreadable = missing_token_failure(labels, tokens)
         if unreadable is not None:
             failure = EngineReply(failure=unreadable)
             return iter([[(place, failure) for place in range(len(prompts))]])

@@ -566,17 +566,17 @@ class VllmModel:
 
     def sleep(self) -> None:
         """Have the engine, if it runs, free its GPU memory."""
-        with self._lock_here():
+        with self._own_lock():
             if self._settings["sleep"]:
                 self._supervisor.send_command("sleep")
 
     def wake(self) -> None:
         """Start the engine, or have it allocate its memory again."""
-        with self._lock_here():
+        with self._own_lock():
             self._supervisor.wake()
 
     def close(self) -> None:
-        with self._lock_here():
+        with self._own_lock():
             self._supervisor.end_process()
 
     def _ask_supervisor(
@@ -589,7 +589,7 @@ class VllmModel:
         def note_read(place: int, answer: EngineReply) -> None:
             note(place, read(answer))
 
-        with self._lock_here():
+        with self._own_lock():
             answers = self._supervisor.answer_prompts(prompts, what, note_read)
             for answer in answers:
                 self.usage.prompt_tokens_submitted += answer.submitted
@@ -613,7 +613,7 @@ class VllmModel:
     def _probe_engine(self) -> VllmProbe:
         return probe_engine(self._python, self._model, self._revision)
 
-    def _lock_here(self) -> threading.Lock:
+    def _own_lock(self) -> threading.Lock:
         """The lock; in a fork a new one, with a supervisor that ignores the parent's child."""
         if self._owner != os.getpid():
             self._forget_process()
