@@ -209,8 +209,8 @@ def test_only_the_prompt_that_children_die_of_fails(make: Make, word: str) -> No
     for _ in range(2):
         found = model.choose(prompts(*suffixes), LABELS)
         assert [verdict.grade for verdict in found] == expected
-        slow = word in ("stop", "stuck")
-        assert found[30].failure == (NO_ANSWER_IN_TIME if slow else CRASHES_ENGINE)
+        hangs = word in ("stop", "stuck")
+        assert found[30].failure == (NO_ANSWER_IN_TIME if hangs else CRASHES_ENGINE)
     assert tell(model, "pid")
 
 
