@@ -71,8 +71,8 @@ def _check_images(where: str, dataset: Any) -> None:
     if column is None:
         raise ConfigError(
             f"{where} has no column 'image', so the model would describe images that it does "
-            f"not see (it has {shorten_list(dataset.features)}): dataset.rename_column(..., "
-            "'image')"
+            f"not see (it has {shorten_list(dataset.features)}): "
+            "dataset.rename_column(..., 'image')"
         )
     if not hasattr(dataset, "data") or not dataset.data.column(column).null_count:
         return  # a stream, or complete; decoding the images would take minutes
@@ -80,9 +80,8 @@ def _check_images(where: str, dataset: Any) -> None:
     without = [row for row, cell in enumerate(cells) if not cell.is_valid]
     if without:
         raise ConfigError(
-            f"{where}: rows {shorten_list(without)} have no image in column {column!r}, at "
-            "which the "
-            f"trainer would fail: dataset.filter(lambda row: row[{column!r}] is not None)"
+            f"{where}: rows {shorten_list(without)} have no image in column {column!r}, at which "
+            f"the trainer would fail: dataset.filter(lambda row: row[{column!r}] is not None)"
         )
 
 

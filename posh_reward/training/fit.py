@@ -813,7 +813,7 @@ ASSUMPTIONS = [
     f"Maverick, {VLLM_HOST_GIB:g} per vLLM judge plus its sleeping weights, each tensor rounded up "
     "to a power of two",
     f"  and {estimate_worker_gib('embedded'):g} per worker process of the metric, "
-    f"{estimate_worker_gib('_trf'):g} with a parser *_trf on the CPU; none with one on the "
-    "GPU; without the "
-    f"setting processes, the most that there may be, {MAX_DEFAULT_PROCESSES} for each trainer",
+    f"{estimate_worker_gib('_trf'):g} with a parser *_trf on the CPU; none with one on the GPU; "
+    "without the setting processes, the most that there may be, "
+    f"{MAX_DEFAULT_PROCESSES} for each trainer",
 ]

@@ -440,8 +440,7 @@ class VllmDescriber:
         if importlib.util.find_spec("vllm") is None:
             raise MissingDependencyError(
                 f"--engine vllm needs vLLM: {install_command('vllm')}, or leave out --engine "
-                "to use "
-                "transformers"
+                "to use transformers"
             )
         set_vllm_defaults(os.environ)
         import vllm
