@@ -125,9 +125,8 @@ def make_trainer(script: SFTScriptArguments, args: SFTConfig, model: ModelConfig
     args.model_init_kwargs = model_init_kwargs(args.model_init_kwargs, model)
     start = starting_model(model.model_name_or_path, Path(args.output_dir))
     processor = load_processor(start, model.model_revision, script.max_pixels)
-    resized = (
-        processor if read_size_limits(processor) else None
-    )  # of other models the size is unknown
+    # Of models other than Qwen's the size is unknown.
+    resized = processor if read_size_limits(processor) else None
 
     def split(name: str) -> Dataset:
         column, text = script.reference_column, script.prompt_text

@@ -10,12 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posh_reward.distill.judge_runs import (
-    SECOND_RUN_SUFFIX,
-    JudgeRun,
-    QuestionKey,
-    ScoredPair,
-)
+from posh_reward.distill.judge_runs import SECOND_RUN_SUFFIX, JudgeRun, QuestionKey, ScoredPair
 from posh_reward.posh.means import read_counted_score
 from posh_reward.posh.names import MIN_PRESENT_GRADE
 from posh_reward.posh.wording import build_question

@@ -693,9 +693,8 @@ def machine_memory(run: TrainingRun) -> Phase:
     state = model_state(run.parameters, run.layout).on_host / GIB
     asleep = sum(grader.asleep / GIB for _, grader in run.graders if grader.sleeps)
     vllms = sum(not grader.packed for _, grader in run.graders)
-    processes = (
-        TRAINER_HOST_GIB + VLLM_HOST_GIB * vllms + estimate_worker_gib(run.parser) * run.workers
-    )
+    processes = TRAINER_HOST_GIB + VLLM_HOST_GIB * vllms
+    processes += estimate_worker_gib(run.parser) * run.workers
     processes += MAVERICK_HOST_GIB * (run.coref == "maverick")
     saved = run.shape.parameters * 2 / GIB
     exact = MemoryPart("weights", count * (state + asleep) + saved, exact=True)

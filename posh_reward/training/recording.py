@@ -68,9 +68,8 @@ def record_run(
     """
     record = problem = None
     if trainer.args.should_save:
-        record, problem = _continue_record(
-            _new_record(trainer, script, model, settings), trainer.args
-        )
+        new = _new_record(trainer, script, model, settings)
+        record, problem = _continue_record(new, trainer.args)
         problem = problem or _nothing_held_out(record)
     raise_on_all_ranks(problem)  # before the record of the run that is here is replaced
     if record is not None:

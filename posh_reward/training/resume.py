@@ -362,10 +362,9 @@ def find_lost_weights(model: Any, checkpoint: Path) -> list[str]:
         return []
     lost = []
     for name, saved in _sample_tensors(checkpoint):
-        # One of them with these values is enough: the question is only if they were loaded at all.
-        if not any(
-            torch.equal(value, saved.float()) for value in find_tensors_by_ending(name, own)
-        ):
+        values = find_tensors_by_ending(name, own)
+        # One of them that is equal is enough: the question is only if it was loaded at all.
+        if not any(torch.equal(value, saved.float()) for value in values):
             lost.append(name)
     return lost
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainerState
 
 MODEL_PATTERNS = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "README.md")
-"""Files of a checkpoint that make up a model, but for ``RUN_FILES``; others continue its training.
-"""
+"""Files of a checkpoint's model, but for ``RUN_FILES``; the other files continue its training."""
 RUN_FILES = (STATE_FILE, RUN_FILE)  # of a checkpoint: a run's folder has its own
 
 
