@@ -172,8 +172,9 @@ def isolate_subjects(scene: Scene) -> Iterator[Scene]:
     """Yield each subject of a scene by itself, in its slot."""
     for place, subject in enumerate(scene.slots):
         if subject is not None:
-            slots = tuple(subject if slot == place else None for slot in range(SLOTS_PER_SCENE))
-            yield Scene(f"{scene.uid}-{place}", slots)
+            slots: list[Subject | None] = [None] * SLOTS_PER_SCENE
+            slots[place] = subject
+            yield Scene(f"{scene.uid}-{place}", tuple(slots))
 
 
 def scene_rows(

@@ -58,14 +58,8 @@ def compute_credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[
     # Tokens without a detail ("the", "and") stay out of the mean: counted as 0, they would lift
     # every detail above it.
     present = [quality for quality in qualities if quality is not None]
-    by_token = [0.0] * len(qualities)
-    if not present:
-        return by_token
-    mean = fmean(present)
-    for token, expressed in enumerate(qualities):
-        if expressed is not None:
-            by_token[token] = expressed - mean
-    return by_token
+    mean = fmean(present) if present else 0.0
+    return [0.0 if quality is None else quality - mean for quality in qualities]
 
 
 def _mean_quality(token: Span, details: Sequence[tuple[Span, float]]) -> float | None:

@@ -88,9 +88,9 @@ class DapoTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL is not typed
                     )
         if dynamic_sampling is not None:
             sampling.check_sampling(self, dynamic_sampling)
-        self._sources = [scored_by]
-        if scored_by is None:
-            self._sources = [each for each in self.reward_funcs if hasattr(each, "observer")]
+        self._sources = [each for each in self.reward_funcs if hasattr(each, "observer")]
+        if scored_by is not None:
+            self._sources = [scored_by]
         if span_credit:
             credit.check_span_credit(span_credit, self)
             if not self._sources:
