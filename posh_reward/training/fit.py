@@ -19,7 +19,7 @@ from posh_reward.posh.load_judge import engine_settings
 from posh_reward.posh.load_metric import metric_flags, read_metric
 from posh_reward.posh.workers import MAX_DEFAULT_PROCESSES, estimate_worker_gib
 from posh_reward.training.base_model import find_base_model
-from posh_reward.training.run_settings import Processes, bound_prompt_tokens
+from posh_reward.training.run_settings import Processes, bound_prompt_tokens, strategy_name
 
 if TYPE_CHECKING:
     from peft import PeftConfig
@@ -442,7 +442,7 @@ def pass_size(shape: ModelShape, budget: int, size: int) -> float:
 
 def count_saves(args: Any) -> int:
     """Count the checkpoints on the disk at most: old ones, and one being written."""
-    strategy = str(getattr(args.save_strategy, "value", args.save_strategy))
+    strategy = strategy_name(args.save_strategy)
     if strategy == "no":
         return 0
     if args.save_total_limit:

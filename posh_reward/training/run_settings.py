@@ -318,13 +318,13 @@ def _check_best_metric(script: Any, args: Any) -> Iterator[str]:
         )
 
 
-def _strategy_name(strategy: Any) -> str:
+def strategy_name(strategy: Any) -> str:
     """Return the text of a strategy, which may be one of transformers' enumeration."""
     return str(getattr(strategy, "value", strategy))
 
 
 def _saves_each_evaluation(args: Any) -> bool:
-    save, evaluate = _strategy_name(args.save_strategy), _strategy_name(args.eval_strategy)
+    save, evaluate = strategy_name(args.save_strategy), strategy_name(args.eval_strategy)
     if save == evaluate == "steps":
         return not args.eval_steps % args.save_steps
     return save in (evaluate, "best")
@@ -332,7 +332,7 @@ def _saves_each_evaluation(args: Any) -> bool:
 
 def is_evaluated(args: Any) -> bool:
     """Return True if a run is evaluated while it trains."""
-    return _strategy_name(args.eval_strategy) != "no"
+    return strategy_name(args.eval_strategy) != "no"
 
 
 def bound_prompt_tokens(text: str) -> int:
