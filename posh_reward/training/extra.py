@@ -11,7 +11,7 @@ from pathlib import Path
 
 from posh_reward.errors import install_command
 
-UNUSABLE_EXIT_STATUS = 2  # as of the command line
+EXIT_UNUSABLE = 2  # as of the command line
 MISSING_PACKAGES = [
     name
     for name in ("accelerate", "datasets", "torch", "transformers", "trl")
@@ -23,4 +23,4 @@ if MISSING_PACKAGES:
         f"{install_command('train')}",
         file=sys.stderr,
     )
-    sys.exit(UNUSABLE_EXIT_STATUS)
+    sys.exit(EXIT_UNUSABLE)

@@ -154,7 +154,7 @@ def is_here(asset: Asset) -> bool:
 def local_folder(asset: Asset) -> Path | None:
     """Return a model's folder in the hub's cache, if it is complete; uses no network."""
     try:
-        folder = Path(_find_snapshot(asset, local_files_only=True))
+        folder = Path(_hub_snapshot(asset, local_files_only=True))
     except (OSError, ValueError):  # LocalEntryNotFoundError, or a name that no repository can have
         return None
     if find_missing_file(folder, asset.files) is not None:
@@ -166,7 +166,7 @@ def fetch_asset(asset: Asset) -> None:
     """Download an asset, or the missing part of it."""
     try:
         if asset.kind == "model":
-            _find_snapshot(asset, local_files_only=False)
+            _hub_snapshot(asset, local_files_only=False)
         elif asset.kind == "dataset":
             from datasets import load_dataset
 
@@ -206,7 +206,7 @@ def _require_hub() -> None:
         raise MissingDependencyError(f"fetching needs huggingface_hub: {install_command('train')}")
 
 
-def _find_snapshot(asset: Asset, *, local_files_only: bool) -> str:
+def _hub_snapshot(asset: Asset, *, local_files_only: bool) -> str:
     _require_hub()
     from huggingface_hub import snapshot_download
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PROMPT_FILE = "prompt.txt"  # in a run's output folder
-JUDGE_EXIT_STATUS = 4  # exit status if the judge cannot work, as of ``posh-reward``
+EXIT_JUDGE_FAILED = 4  # if the judge cannot work, as of ``posh-reward``
 MAX_EXIT_SECONDS = 60.0
 """Seconds until a process that has failed is ended, whatever it waits for."""
 STATUS_FILE = "POSH_STATUS_FILE"  # environment variable: file for a failed recipe's exit status
@@ -322,7 +322,7 @@ def run(main: Callable[[], object]) -> None:
         print(f"{Path(sys.argv[0]).name}{rank}: {error}", file=sys.stderr)
         status = 1
         if isinstance(error, JudgeError):
-            status = JUDGE_EXIT_STATUS
+            status = EXIT_JUDGE_FAILED
         elif isinstance(error, StoppedEarlyError):
             status = TRY_AGAIN
         if STATUS_FILE in os.environ:

@@ -40,7 +40,7 @@ from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import PoshError
 from posh_reward.pages.element_marks import PairCard, render_pairs
 from posh_reward.pages.model_plots import INK_COLOR, PRECISION_COLOR, RECALL_COLOR, style_axes
-from posh_reward.process.child import run_command as child_run
+from posh_reward.process.child import run_command
 from posh_reward.process.python import python_module, python_script
 from posh_reward.tables.engine import Columns, TableSettings, score_table
 from posh_reward.tables.standings import (
@@ -184,9 +184,9 @@ def write_results(output: Path, rows: dict[str, list[Row]]) -> None:
     )
 
 
-def build_figures(standing: ModelMeans) -> dict[str, Any]:
+def build_figures(means: ModelMeans) -> dict[str, Any]:
     """Return a model's figures for JSON, named like the table's columns."""
-    figures = asdict(standing)
+    figures = asdict(means)
     return {"scored": figures.pop("count"), "failed": figures.pop("failures"), **figures}
 
 
@@ -255,20 +255,20 @@ def launch_training(recipe: str, config: str, model: Path, output: Path, *more: 
     train = ["--config_file", TWO_CORES_CONFIG, recipe, "--config", config, "--model_name_or_path",
              str(model), "--output_dir", str(output), *more]  # fmt: skip
     print(f"$ accelerate launch {' '.join(train)}".replace(f"{ROOT}/", ""), flush=True)
-    run_command(python_module("accelerate.commands.launch", *train))
+    run_in_root(python_module("accelerate.commands.launch", *train))
 
 
 def make_tiny(output: Path, *more: str) -> None:
     """Make the tiny model by its recipe."""
     words = ["recipes/demo/tiny_qwen.py", "--output", str(output), *more]
     print(f"$ python {' '.join(words)}".replace(f"{ROOT}/", ""), flush=True)
-    run_command(python_script(*words))
+    run_in_root(python_script(*words))
 
 
-def run_command(command: list[str]) -> None:
+def run_in_root(command: list[str]) -> None:
     """Run a command in the checkout's root; end the demo if it fails."""
     quiet = {"PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
-    child = child_run(command, cwd=ROOT, env={**os.environ, **quiet})
+    child = run_command(command, cwd=ROOT, env={**os.environ, **quiet})
     if child.returncode:
         sys.exit(f"it failed with exit status {child.returncode}: see above")
 

@@ -209,10 +209,10 @@ def check_memory(
     except OSError as error:
         yield NodeCheck("shared memory", "FAILED", str(error), "mount a tmpfs at /dev/shm")
         return
-    needed = SHARED_MEMORY_GIB
-    detail = f"{shared_memory} has {free:.1f} GiB, of {needed:g} that NCCL and decoders need"
+    enough = SHARED_MEMORY_GIB
+    detail = f"{shared_memory} has {free:.1f} GiB, of {enough:g} that NCCL and decoders need"
     remedy = "start the container with --shm-size=16g (or --ipc=host)"
-    yield _pass_or_fail("shared memory", free >= needed, detail, remedy)
+    yield _pass_or_fail("shared memory", free >= enough, detail, remedy)
 
 
 def check_files(output: Path, needed: float, checkpoint: float, minutes: float) -> NodeCheck:
