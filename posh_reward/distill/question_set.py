@@ -515,7 +515,7 @@ def text_digest(text: str) -> str:
 
 
 def choose_split(digest: str) -> Split:
-    """Choose a reference's split by its digest alone: texts that are added move none."""
+    """Choose a reference's split by its digest alone, so that added texts move no others."""
     place = int(digest, 16) / 16 ** len(digest)
     if place < HELD_OUT_SHARE:
         return "test"

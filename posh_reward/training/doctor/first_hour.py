@@ -52,7 +52,7 @@ RECORDED_PACKAGES = (
     "cupy-cuda13x flash-attn"
 ).split()
 STAGE_TRIAL_SECONDS = 3600.0  # at most, for each trial of a stage
-STAGES = ("node", "ranks", "judge", "policy", "run")  # as methods of ``StagedCheck``: _try_node ...
+STAGES = ("node", "ranks", "judge", "policy", "run")  # methods of ``StagedCheck``: _try_node ...
 GRADING_STAGES = ("judge", "policy", "run")  # that grade, the policy's by the embedded judge
 JUDGE_WAKINGS, DESCRIBED_IMAGES = 3, 16
 MAX_LOG_PROBABILITY_GAP = 0.1
@@ -95,8 +95,9 @@ class Measurement:
         shown = self.measured
         if not isinstance(shown, str):
             shown = f"{shown:.3g}"
+        unit = f" {self.unit}" if self.unit else ""
         estimate = "" if self.fit is None else f" (fit: {self.fit:.3g})"
-        return f"{self.name} {shown}{self.unit and ' '}{self.unit}{estimate}"
+        return f"{self.name} {shown}{unit}{estimate}"
 
 
 @dataclass(slots=True)
@@ -125,7 +126,7 @@ class Stage:
         return record
 
     def __str__(self) -> str:
-        reason = self.reason and f": {self.reason}"
+        reason = f": {self.reason}" if self.reason else ""
         lines = [f"{self.status:<12} {self.name} ({self.seconds:.0f} s){reason}"]
         lines += [f"             {figure}" for figure in self.figures]
         lines += [f"             not tried: {each}" for each in self.left_out]
@@ -426,7 +427,7 @@ class StagedCheck:
             return _require_answer(*read_answer(child, self.seconds))
 
     def _add_steps(self, stage: Stage, answer: Mapping[str, Any], name: str) -> None:
-        prefix = name and f"{name}, "
+        prefix = f"{name}, " if name else ""
         if not answer["steps"]:
             raise StageError(f"{prefix}no step has been logged")
         for line in answer["steps"]:

@@ -38,7 +38,7 @@ class NodeCheck:
     remedy: str = ""
 
     def __str__(self) -> str:
-        remedy = self.remedy and f": {self.remedy}"
+        remedy = f": {self.remedy}" if self.remedy else ""
         return f"{self.state:<8} {self.name:<14} {self.detail}{remedy}"
 
 
