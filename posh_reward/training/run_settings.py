@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from argparse import Action
+from argparse import Action, ArgumentDefaultsHelpFormatter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, make_dataclass
@@ -152,8 +152,20 @@ def _set_defaults(
     parser.set_defaults_with_config(**defaults)
 
 
+class HelpFormatter(ArgumentDefaultsHelpFormatter):
+    """Formatter that adds a flag's default to its help, unless the help names it."""
+
+    def _get_help_string(self, action: Action) -> str | None:
+        if action.help and "(default" in action.help:
+            return action.help
+        return super()._get_help_string(action)
+
+
 class SettingsParser(TrlParser):  # type: ignore[misc]
     """TRL's parser, without the usage of three hundred flags before each error."""
+
+    def __init__(self, kinds: Sequence[type]) -> None:
+        super().__init__(kinds, formatter_class=HelpFormatter)
 
     @property
     def actions(self) -> list[Action]:

@@ -280,6 +280,17 @@ def test_names_are_looked_up(line: str, message: str, tmp_path: Path) -> None:
         check_run(dapo_posh.SETTINGS, write(tmp_path, f"{BASE}{line}\n"))
 
 
+def test_the_help_names_a_default_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        parse_settings(dapo_posh.SETTINGS, ["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "Higher: fewer mistakes (default: 1.0)." in map(str.strip, lines)
+    assert not [line for line in lines if line.count("(default") > 1]
+
+
 @pytest.mark.slow
 def test_check_ends_a_recipe_with_a_report_and_one_line_for_a_mistake() -> None:
     command = [sys.executable, "recipes/dapo_posh.py", "--check", "--config"]
