@@ -270,11 +270,19 @@ def check_settings(
         )
     function = target.__init__ if inspect.isclass(target) else target
     hints = get_type_hints(function)
-    for name, value in settings.items():
+    read = {name: read_switch(value, hints.get(name, Any)) for name, value in settings.items()}
+    for name, value in read.items():
         remedy = find_type_error(value, hints.get(name, Any))
         if remedy is not None:
             raise ConfigError(f"{what}: {name} is {shorten(value)}: {remedy}")
-    return dict(settings)
+    return read
+
+
+def read_switch(value: object, hint: Any) -> Any:
+    """Return ``on`` or ``off`` for a setting with these words, which YAML reads as booleans."""
+    word = "on" if value else "off"
+    has_switch = isinstance(value, bool) and find_type_error("any text", hint) is not None
+    return word if has_switch and find_type_error(word, hint) is None else value
 
 
 def find_type_error(value: object, hint: Any) -> str | None:

@@ -117,8 +117,6 @@ def read_shaping(settings: Mapping[str, Any], what: str = "shaping") -> Shaping:
         ConfigError: a setting is unknown, does not fit, or has no effect since the guards are off.
     """
     limits, others = _split_settings(settings)
-    if isinstance(others.get("guards"), bool):  # YAML reads on and off so
-        others["guards"] = "on" if others["guards"] else "off"
     return _make_shaping(
         check_settings(Guards, limits, what), check_settings(Shaping, others, what)
     )
@@ -150,12 +148,15 @@ def _make_shaping(limits: Mapping[str, Any], others: Mapping[str, Any]) -> Shapi
     return Shaping(**{**others, "guards": Guards(**limits)})
 
 
+FLAG_TYPES: dict[str, Any] = {"objective": str, "guards": Switch}  # all others are numbers
+
+
 def _list_flags() -> list[tuple[str, Any, Any]]:
     """List the fields of both dataclasses that have a help; None if the flag is not used."""
     found: list[tuple[str, Any, Any]] = []
     for each in (*fields(Shaping), *fields(Guards)):
         if each.metadata["help"] is not None:
-            kind = str if each.name in ("objective", "guards") else float
+            kind = FLAG_TYPES.get(each.name, float)
             shown = "off" if each.default is None else each.default
             help = f"{each.metadata['help'].rstrip('.')} (default: {shown})."
             found.append((each.name, kind | None, field(default=None, metadata={"help": help})))

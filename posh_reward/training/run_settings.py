@@ -20,12 +20,14 @@ from posh_reward.errors import ConfigError, PoshError, on_one_line
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.posh.check import NOT_CHECKED
 from posh_reward.posh.load_metric import metric_flags, read_metric
+from posh_reward.reward.guards import Guards
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import build_shaping
 from posh_reward.reward.trl import FailureLimit
 from posh_reward.settings import (
     find_type_error,
     read_settings,
+    read_switch,
     shorten,
     suggest_name,
     trust_settings,
@@ -136,6 +138,7 @@ def _set_defaults(
     for kind in kinds:
         hints |= get_type_hints(kind)
     names = [action.dest for action in parser.actions]
+    settings = {key: read_switch(value, hints.get(key, Any)) for key, value in settings.items()}
     for key, value in settings.items():
         if key != ENV_KEY and key not in names:
             raise ConfigError(f"{name}: unknown setting {key!r}{suggest_name(key, names)}")
@@ -430,7 +433,9 @@ def _check_reward(script: Any, args: Any) -> Iterator[str]:
             )
 
     def check_witness() -> None:
-        if script.image_cap is not None and "witness" not in read_metric_settings(script):
+        if script.image_cap in (None, Guards().image_cap):
+            return
+        if "witness" not in read_metric_settings(script):
             raise ConfigError(
                 f"image_cap is {script.image_cap:g}, but nothing looks at the image: set a "
                 "witness in the metric's settings, or leave image_cap out"

@@ -12,6 +12,7 @@ from posh_reward.posh.cascade import Cascade
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.load_judge import load_judge
 from posh_reward.posh.load_metric import read_metric
+from posh_reward.reward.shaping import Shaping, Switch, build_shaping
 from posh_reward.settings import check_settings as fits_the_class
 from posh_reward.training.doctor.diagnosis import recipe_settings
 from posh_reward.training.fit import fits_memory
@@ -152,6 +153,23 @@ def test_at_the_start_of_a_run(line: str, message: str, tmp_path: Path) -> None:
         parse_settings(dapo_posh.SETTINGS, flags)
     with pytest.raises(ConfigError, match=message):
         parse_settings(dapo_posh.SETTINGS, [*flags, "--check"])
+
+
+@pytest.mark.parametrize(
+    ("line", "flags", "guards"),
+    [("guards: off", [], "off"), ("guards: on", [], "on"), ("", ["--guards", "off"], "off")],
+)
+def test_guards_are_switched_by_words(
+    line: str, flags: list[str], guards: Switch, tmp_path: Path
+) -> None:
+    """YAML reads ``off`` and ``on`` as booleans."""
+    script, *_ = parse_settings(dapo_posh.SETTINGS, [*write(tmp_path, BASE + line + "\n"), *flags])
+    assert build_shaping(script) == Shaping(guards=guards)
+
+
+def test_a_cap_that_is_the_default_needs_no_witness(tmp_path: Path) -> None:
+    script, *_ = parse_settings(dapo_posh.SETTINGS, write(tmp_path, BASE + "image_cap: 3\n"))
+    assert build_shaping(script) == Shaping()
 
 
 def test_a_mistyped_flag() -> None:
