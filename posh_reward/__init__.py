@@ -2,7 +2,7 @@
 
 ::
 
-    text --graph--> Description --posh--> Scores --reward--> float
+    text --graph--> Description ------posh------> Scores --reward--> float
            parser    entities     questions        precision,  shaping,
            coref     attributes   judges, models   recall, f1  TRL
            rules     relations    grades, means

@@ -122,7 +122,7 @@ GRAMMARS = {
         start=12,
     ),
 }  # fmt: skip
-"""Each is a trick that once earned a high reward; ``split_sentences`` is honest guessing."""
+"""Each is a trick that once earned a high reward; ``sentences`` is honest guessing."""
 
 
 def append_units(text: str, units: Units, grammar: Grammar, taboo: frozenset[str]) -> str:

@@ -115,7 +115,7 @@ class Refusal(BaseModel):
     code: str = Field(description="For programs; several codes can share a status.")
     error: str = Field(description="The reason, in one line.")
     field: str | None = Field(description="Place of the faulty value, such as rows.0.image.")
-    value: str | None = Field(description="The faulty value, cut_middle.")
+    value: str | None = Field(description="The faulty value, shortened.")
     remedy: str = Field(description="Advice, in one line.")
 
 

@@ -9,7 +9,7 @@ candidate each time it comes up, decodes five tokens per grade, and words questi
 ``released``; its counts are printed next to those of ``release_cost.json`` in the goldens' folder,
 if present, to check the counting. *Ours* is ``PromptJudge`` under ``run_batched``, lazily.
 *Decisive* is the same with a judge that only answers 1 or 5, *batched* the same in few calls
-(``metrics.posh.search.Pace``).
+(``posh.search.Pace``).
 
 training: three calls of ``PoSh.score``, as in training, each with 8 new generations for each of
 the same 8 references, made of sentences from the golden texts. A fake model answers; its prefix
