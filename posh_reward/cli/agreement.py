@@ -55,8 +55,7 @@ DEFAULTS_ELSEWHERE = {
 
 
 def add_agreement(command: argparse.ArgumentParser) -> None:
-    options.describe_command(command, AGREEMENT_HELP)
-    commands = options.add_subcommands(command)
+    commands = options.add_subcommands(command, AGREEMENT_HELP)
     for name, line, about, example, run, *adders in (
         ("docent", "DOCENT's coarse judgments", DOCENT_HELP, "--store runs/answers.sqlite",
          report_pairs, _add_docent, _add_text_measures),
@@ -70,9 +69,7 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
         ("spans", "texts with marked mistakes and omissions", SPANS_HELP, "marks.jsonl --random",
          report_spans, _add_spans),
     ):  # fmt: skip
-        each = options.describe_command(
-            commands.add_parser(name, help=line), about, f"agreement {name} {example}"
-        )
+        each = options.add_subcommand(commands, name, line, about, f"agreement {name} {example}")
         each.set_defaults(command=run, **DEFAULTS_ELSEWHERE)
         for add in adders:
             add(each)
@@ -345,10 +342,9 @@ def _build_resampling(flags: argparse.Namespace) -> AgreementSettings:
 
 def _build_settings(flags: argparse.Namespace) -> AgreementSettings:
     measures, missing = _load_measures(flags)
-    tables = {"none": None, "3": 3, "6": 6}
     return replace(
         _build_resampling(flags), measures=measures, columns=flags.column, missing=missing,
-        against=flags.against, table=tables[flags.paper],
+        against=flags.against, table=None if flags.paper == "none" else int(flags.paper),
     )  # fmt: skip
 
 

@@ -38,8 +38,7 @@ same command."""
 
 
 def add_judges(command: argparse.ArgumentParser) -> None:
-    options.describe_command(command, JUDGES_HELP)
-    commands = options.add_subcommands(command)
+    commands = options.add_subcommands(command, JUDGES_HELP)
     _add_compare(commands.add_parser("compare", help="report what changes with another judge"))
     _add_collect(commands.add_parser("collect", help="write a dataset of a judge's answers"))
 

@@ -48,8 +48,9 @@ def describe_command(
     return parser
 
 
-def add_subcommands(command: argparse.ArgumentParser) -> Any:
-    """Return the subparsers of a command that does nothing by itself but print its help."""
+def add_subcommands(command: argparse.ArgumentParser, text: str) -> Any:
+    """Describe a command that only prints its help by itself; return its subparsers."""
+    describe_command(command, text)
 
     def print_help(_: argparse.Namespace) -> int:
         command.print_help()
@@ -57,6 +58,13 @@ def add_subcommands(command: argparse.ArgumentParser) -> Any:
 
     command.set_defaults(command=print_help)
     return command.add_subparsers(metavar="COMMAND")
+
+
+def add_subcommand(
+    commands: Any, name: str, line: str, text: str, example: str
+) -> argparse.ArgumentParser:
+    """Add one of the subparsers: ``line`` stands in the list of commands, ``text`` in its help."""
+    return describe_command(commands.add_parser(name, help=line), text, example)
 
 
 def add_files(command: argparse.ArgumentParser) -> None:

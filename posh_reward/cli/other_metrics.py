@@ -46,10 +46,9 @@ TASK_NAMES = ("captioning", "vqa", "vdu", "reg")
 
 
 def add_harmonic(command: argparse.ArgumentParser) -> None:
-    options.describe_command(command, HARMONIC_HELP)
-    commands = options.add_subcommands(command)
-    score = options.describe_command(
-        commands.add_parser("score", help="score texts about images"), HARMONIC_SCORE_HELP,
+    commands = options.add_subcommands(command, HARMONIC_HELP)
+    score = options.add_subcommand(
+        commands, "score", "score texts about images", HARMONIC_SCORE_HELP,
         "harmonic score texts.csv -o scores.jsonl --judge configs/judge/server.yaml",
     )  # fmt: skip
     options.add_files(score)
@@ -70,10 +69,9 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
 
 
 def add_rubric(command: argparse.ArgumentParser) -> None:
-    options.describe_command(command, RUBRIC_HELP)
-    commands = options.add_subcommands(command)
-    score = options.describe_command(
-        commands.add_parser("score", help="judge texts against references"), RUBRIC_SCORE_HELP,
+    commands = options.add_subcommands(command, RUBRIC_HELP)
+    score = options.add_subcommand(
+        commands, "score", "judge texts against references", RUBRIC_SCORE_HELP,
         "rubric score texts.csv -o points.jsonl --judge configs/judge/server.yaml",
     )  # fmt: skip
     options.add_files(score)
@@ -167,8 +165,7 @@ PAIR_TEXTS = ("question", "answer", "program", "caption")
 
 
 def add_prove(command: argparse.ArgumentParser) -> None:
-    options.describe_command(command, PROVE_HELP)
-    commands = options.add_subcommands(command)
+    commands = options.add_subcommands(command, PROVE_HELP)
     for name, line, text, example, add in (
         ("make", "write verified questions", MAKE_HELP,
          "captions.csv -o pairs.jsonl --writer configs/judge/server.yaml", _add_make),
@@ -176,11 +173,7 @@ def add_prove(command: argparse.ArgumentParser) -> None:
          _add_verify),
         ("score", "score responses", PROVE_SCORE_HELP, "responses.csv -o scores.jsonl", _add_score),
     ):  # fmt: skip
-        add(
-            options.describe_command(
-                commands.add_parser(name, help=line), text, f"prove {name} {example}"
-            )
-        )
+        add(options.add_subcommand(commands, name, line, text, f"prove {name} {example}"))
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:

@@ -184,8 +184,7 @@ contact, buttons. Edit what you like, delete what is to stay as it is, and pass 
 
 
 def add_packets(command: argparse.ArgumentParser) -> None:
-    options.describe_command(command, PACKETS_HELP)
-    commands = options.add_subcommands(command)
+    commands = options.add_subcommands(command, PACKETS_HELP)
     for name, line, text, example, add in (
         ("make", "write pages for raters", MAKE_HELP,
          "make runs/said.jsonl -o runs/packet --dataset scenes", _add_make),
@@ -198,21 +197,13 @@ def add_packets(command: argparse.ArgumentParser) -> None:
         ("plan", "estimate how many pairs and raters are needed", PLAN_HELP,
          "plan --difference 0.3 --raters 1 2 3", _add_plan),
     ):  # fmt: skip
-        add(
-            options.describe_command(
-                commands.add_parser(name, help=line), text, f"packets {example}"
-            )
-        )
+        add(options.add_subcommand(commands, name, line, text, f"packets {example}"))
 
 
 def _add_make(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add(
-        "generations",
-        metavar="GENERATIONS",
-        nargs="+",
-        help=f"tables to read: {options.INPUT_FORMATS}",
-    )
+    add("generations", metavar="GENERATIONS", nargs="+", help="tables to read: "
+        f"{options.INPUT_FORMATS}")  # fmt: skip
     add("-o", "--output", metavar="DIR", required=True, help="folder to write and hand out")
     add("--key", metavar="FILE", help="key to write (default: DIR.key.json, next to DIR)")
     add("--coarse", type=int, default=7, help="raters who compare two generations")
