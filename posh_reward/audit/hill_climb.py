@@ -195,7 +195,7 @@ class HillClimb:
                 for genome, value in zip(list(racing), values, strict=True):
                     own = racing[genome]
                     own[row] = value
-                    if not fmean(own.values()) > fmean(map(best_values.__getitem__, own)):
+                    if not fmean(own.values()) > fmean(best_values[each] for each in own):
                         del racing[genome]  # also if its mean is NaN
             if racing:
                 best, best_values = max(racing.items(), key=lambda each: fmean(each[1].values()))

@@ -99,16 +99,16 @@ class Omission:
     what: str
     long: float
     short: float
-    beside: str = ""
-    """A thing: references that mention it have the detail less than half as often as the others."""
-    there: float = 0.0
-    elsewhere: float = 0.0
+    thing: str = ""
+    """References that mention it have the detail less than half as often as the others."""
+    with_thing: float = 0.0
+    without_thing: float = 0.0
 
     def __str__(self) -> str:
         text = f"{self.what}: in {self.long:.0%} of long references, {self.short:.0%} of short"
-        if not self.beside:
+        if not self.thing:
             return text
-        return f"{text}; {self.there:.0%} with {self.beside}, {self.elsewhere:.0%} without"
+        return f"{text}; {self.with_thing:.0%} with {self.thing}, {self.without_thing:.0%} without"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _find_problems(reference: Reference, typical: float) -> Iterator[tuple[str, 
     if sign := find_markup(text):
         yield "markup", f"has {shorten(sign)}, which a model would learn to write"
     lines = [line for line in text.splitlines() if line.strip()]
-    bullets = len(list(filter(BULLET_START.match, lines)))
+    bullets = sum(BULLET_START.match(line) is not None for line in lines)
     claims = min(2 * (attributes + stated), attributes + relations)
     if len(lines) > 2 and 2 * bullets > len(lines):
         yield "list", f"{bullets} of {len(lines)} lines are items"
@@ -330,12 +330,14 @@ def _find_rarest(kind: Omission, mentions: Sequence[set[str]]) -> Omission:
     for thing, count in things.items():
         enough = MIN_REFERENCES_PER_HALF <= count <= rows - MIN_REFERENCES_PER_HALF
         if enough and 0 < share < 1:
-            there = both[thing] / count
-            elsewhere = (both[kind.what] - both[thing]) / (rows - count)
+            share_with = both[thing] / count
+            share_without = (both[kind.what] - both[thing]) / (rows - count)
             error = sqrt(share * (1 - share) * (1 / count + 1 / (rows - count)))
-            if there < elsewhere / 2:
-                rarer = replace(kind, beside=thing, there=there, elsewhere=elsewhere)
-                found.append(((elsewhere - there) / error, rarer))
+            if share_with < share_without / 2:
+                rarer = replace(
+                    kind, thing=thing, with_thing=share_with, without_thing=share_without
+                )
+                found.append(((share_without - share_with) / error, rarer))
     return max(found, key=lambda each: each[0])[1]
 
 

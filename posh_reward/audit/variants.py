@@ -275,12 +275,12 @@ WORD_EDITS: dict[str, Callable[[list[str]], str]] = {
     "without articles": lambda words: " ".join(w for w in words if w.lower() not in ARTICLES),
     "hyphens": lambda words: "-".join(words),
     "possessive chain": lambda words: "'s ".join(word.strip(".,;") for word in words),
-    "bullets": lambda words: "\n".join(map("- {}".format, words)),
+    "bullets": lambda words: "\n".join(f"- {word}" for word in words),
     "capitals": lambda words: " ".join(words).upper(),
     "camel case": lambda words: "".join(word.strip(".,;").capitalize() for word in words),
-    "each word twice": lambda words: " ".join(word for word in words for _ in range(2)),
+    "each word twice": lambda words: " ".join(f"{word} {word}" for word in words),
     "no full stops": lambda words: " ".join(words).replace(".", ""),
-    "quotes": lambda words: " ".join(map('"{}"'.format, words)),
+    "quotes": lambda words: " ".join(f'"{word}"' for word in words),
 }
 """Each takes the words of a true text."""
 

@@ -86,25 +86,25 @@ def attack_reward(flags: argparse.Namespace) -> int:
     which = sha256(key.encode()).hexdigest()[:8]
     flags.output.mkdir(parents=True, exist_ok=True)
     with closing(Journal(flags.output / f"paid-{which}.jsonl", JOURNAL_LINE_START)) as journal:
-        ledger = RewardCache(reward, used, journal)
+        cache = RewardCache(reward, used, journal)
         yardsticks = list(chain.from_iterable(map(enumerate, texts.yardsticks.values())))
-        cost = measure_cost(reward, ledger, yardsticks)
-        means = audit.score_yardsticks(texts, ledger)
+        cost = measure_cost(reward, cache, yardsticks)
+        means = audit.score_yardsticks(texts, cache)
         checks = audit.make_checks(texts)
-        fixed = ledger.find_unscored(text for check in checks for text in check.row_texts())
+        check_texts = chain.from_iterable(map(audit.Check.row_texts, checks))
+        fixed = cache.find_unscored(check_texts)
         tries = len(climbs) * flags.budget
         print(format_estimate(len(fixed), tries, search, *cost), file=sys.stderr)
         with progress_bar("audit", len(fixed) + tries, "text") as bar:
-            ledger.score(fixed, bar.update)
+            cache.score(fixed, bar.update)
             parsed = shared_reader().read(list(map(reward.true_text, others)))
             words = collect_vocabulary(each for each in parsed if isinstance(each, Description))
             for name, behind in climbs:
                 climb = HillClimb(name, behind, words)
-                units = climb.best(ledger, searched, flags.budget, bar.update)
+                units = climb.best(cache, searched, flags.budget, bar.update)
                 checks.append(audit.make_climb_check(climb, units, texts))
-        findings = [
-            audit.judge_check(check, ledger, audit.compute_worth_floor(means)) for check in checks
-        ]
+        floor = audit.compute_worth_floor(means)
+        findings = [audit.judge_check(check, cache, floor) for check in checks]
     footer = [f"{flags.budget} texts for each climb, {len(unseen)} rows", reward.signature]
     report = audit.format_table(means, findings)
     page = audit.render_page(means, findings, footer)
@@ -115,15 +115,15 @@ def attack_reward(flags: argparse.Namespace) -> int:
 
 
 def measure_cost(
-    reward: Reward, ledger: RewardCache, texts: Sequence[RowText]
+    reward: Reward, cache: RewardCache, texts: Sequence[RowText]
 ) -> tuple[float | None, float]:
     """Score first texts; return the seconds (None: unknown) and questions of each."""
-    unpaid = ledger.find_unscored(texts)
-    print(f"timing the reward on {len(unpaid)} texts", file=sys.stderr)
-    ledger.score(unpaid[:1])  # loads what the reward needs, which is no part of a text's time
+    unscored = cache.find_unscored(texts)
+    print(f"timing the reward on {len(unscored)} texts", file=sys.stderr)
+    cache.score(unscored[:1])  # loads what the reward needs, which is no part of a text's time
     begun, asked_before = time.perf_counter(), reward.requests()
-    ledger.score(unpaid[1:])
-    timed = len(unpaid) - 1
+    cache.score(unscored[1:])
+    timed = len(unscored) - 1
     if timed < 1:
         return None, 0.0
     seconds, asked = time.perf_counter() - begun, reward.requests() - asked_before

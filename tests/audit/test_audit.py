@@ -215,9 +215,9 @@ def test_a_verdict_by_hand(
     check = Check(half, "kind", "name", words(text), words(10), words(4), share)
     few = Check(half, "kind", "name", [*words(text)[:5], None], words(10), words(4), share)
     with closing(Journal(tmp_path / "paid.jsonl", b'{"row": ')) as journal:
-        ledger = RewardCache(Reward([length]), [{"reference": ""}] * 6, journal)
-        finding = judge_check(check, ledger, floor=0.001)
-        assert judge_check(few, ledger, floor=0.001).verdict == "open", "five rows settle nothing"
+        cache = RewardCache(Reward([length]), [{"reference": ""}] * 6, journal)
+        finding = judge_check(check, cache, floor=0.001)
+        assert judge_check(few, cache, floor=0.001).verdict == "open", "five rows settle nothing"
     assert finding.verdict == verdict
     assert str(finding.difference) == "-0.030 [-0.030, -0.030]"
 

@@ -40,9 +40,9 @@ def test_a_text_is_paid_the_mean_of_all_functions_for_every_row() -> None:
 
 def test_the_search_climbs_to_what_pays(tmp_path: Path) -> None:
     with closing(Journal(tmp_path / "paid.jsonl", JOURNAL_LINE_START)) as journal:
-        ledger = RewardCache(Reward([pays_for_red]), ROWS, journal)
+        cache = RewardCache(Reward([pays_for_red]), ROWS, journal)
         climb = HillClimb("keywords", False, WORDS)
-        first, best = (climb.best(ledger, [0, 1], budget).count("red") for budget in (8, 400))
+        first, best = (climb.best(cache, [0, 1], budget).count("red") for budget in (8, 400))
     assert best > first + 10, "ten more times red"
 
 
@@ -64,8 +64,8 @@ def test_a_search_that_was_broken_off_pays_for_nothing_twice(tmp_path: Path) -> 
 
     def search(path: Path, budget: int) -> tuple[str, ...]:
         with closing(Journal(path, JOURNAL_LINE_START)) as journal:
-            ledger = RewardCache(Reward([counted]), ROWS, journal)
-            return HillClimb("adjectives", True, WORDS).best(ledger, [0, 1], budget)
+            cache = RewardCache(Reward([counted]), ROWS, journal)
+            return HillClimb("adjectives", True, WORDS).best(cache, [0, 1], budget)
 
     whole = search(tmp_path / "whole.jsonl", 80)
     once, parts = len(paid), tmp_path / "parts.jsonl"

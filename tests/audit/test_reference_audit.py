@@ -74,7 +74,7 @@ def test_a_kind_of_detail_that_is_missing_beside_one_sort_of_thing_is_named() ->
     animals = [[f"A {('dog', 'horse')[n % 2]} in hall {n} holds a key."] for n in range(16)]
     found = {each.what: each for each in audit_texts([*people, *animals]).omissions}
     assert str(found["a colour"]).endswith("; 0% with an animal, 100% without")
-    assert not found["a material"].beside
+    assert not found["a material"].thing
 
 
 def test_the_page_shows_the_worst_first_and_escapes(found: Audit) -> None:
