@@ -19,7 +19,7 @@ from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes
 from posh_reward.metrics.records import read_scores, record_class
 from posh_reward.models.prompt_images import load_prompt_image, png_base64
 from posh_reward.models.server import server_http
-from posh_reward.posh import means as aggregate
+from posh_reward.posh import means
 from posh_reward.text_values import read_texts
 from posh_reward.types import Failure, Scores, Usage
 
@@ -341,14 +341,14 @@ class RemotePosh(RemoteMetric):
         return self.info.preset or "released"
 
     @property
-    def weights(self) -> aggregate.Weights:
-        return aggregate.read_weights(self.info.weights or {})
+    def weights(self) -> means.Weights:
+        return means.read_weights(self.info.weights or {})
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        figures = aggregate.figures(scores)
+        figures = means.figures(scores)
         if self.wants_images:
-            figures |= aggregate.witness_figures(scores)
+            figures |= means.witness_figures(scores)
         return figures
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
-        return aggregate.columns(scores)
+        return means.columns(scores)

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from posh_reward.process.resources import BYTES_PER_GIB as GIB
+from posh_reward.process.resources import BYTES_PER_GIB
 
 ZONE = """Node 0, zone   Normal
   pages free     1234
@@ -22,7 +22,7 @@ def kernel_files(
     root: Path, *, available_gib: float, present_gib: float, managed_gib: float
 ) -> Path:
     """Writes a machine of two zones; returns its root."""
-    pages = GIB // os.sysconf("SC_PAGE_SIZE")
+    pages = BYTES_PER_GIB // os.sysconf("SC_PAGE_SIZE")
     zone = ZONE.format(
         spanned=round(2 * present_gib * pages),
         present=round(present_gib * pages / 2),
