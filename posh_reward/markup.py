@@ -11,7 +11,7 @@ TAG = re.compile(
 )
 LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\([^()\s]{0,500}\)")
 WEB_ADDRESS = re.compile(r"https?://[^\s<>)\]]{1,500}")
-TABLE_ROW = re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.MULTILINE)  # of a table
+TABLE_ROW = re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.MULTILINE)
 HORIZONTAL_RULE = re.compile(r"^[ \t]*[-=_*:|][-=_*:| \t]{2,200}$", re.MULTILINE)
 BULLET = re.compile(
     r"^[ \t]{0,20}(?:(?:[-+>\u2013\u2014\u2022\u2023\u25a0-\u25ff\u203a]|#{1,6}|\(?\d{1,2}[.)])"

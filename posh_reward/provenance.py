@@ -121,8 +121,7 @@ class Origins:
             if count := self.unnamed[name]:
                 yield (
                     f"{count:,} rows of {escape_controls(name)} do not say which weights made "
-                    "them; the "
-                    f"others are of {escape_controls(origin.weights)}"
+                    f"them; the others are of {escape_controls(origin.weights)}"
                 )
 
     def unchecked(self) -> Iterator[str]:

@@ -417,15 +417,13 @@ def _select_rows(connection: sqlite3.Connection, batch: Sequence[bytes]) -> list
 def _find_space_id(connection: sqlite3.Connection, kind: str, space: str) -> int:
     names = [name.encode("utf-8", "backslashreplace").decode() for name in (kind, space)]
     connection.execute("INSERT OR IGNORE INTO spaces(kind, space) VALUES(?, ?)", names)
-    where = "WHERE kind = ? AND space = ?"
-    return _query_number(connection, f"SELECT id FROM spaces {where}", names)  # noqa: S608
+    return _query_number(connection, "SELECT id FROM spaces WHERE kind = ? AND space = ?", names)
 
 
 def _count_bytes_used(connection: sqlite3.Connection) -> int:
-    pages = _query_number(connection, "PRAGMA page_count") - _query_number(
-        connection, "PRAGMA freelist_count"
-    )
-    return pages * _query_number(connection, "PRAGMA page_size")
+    pages = _query_number(connection, "PRAGMA page_count")
+    free = _query_number(connection, "PRAGMA freelist_count")
+    return (pages - free) * _query_number(connection, "PRAGMA page_size")
 
 
 def _query_number(connection: sqlite3.Connection, query: str, values: Sequence[str] = ()) -> int:

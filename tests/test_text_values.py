@@ -12,13 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward.text_values import (
-    as_column,
-    is_placeholder,
-    read_notation,
-    read_text,
-    read_texts,
-)
+from posh_reward.text_values import as_column, is_placeholder, read_notation, read_text, read_texts
 from posh_reward.types import Failure
 
 Form = Callable[[Sequence[str]], object]

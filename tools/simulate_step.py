@@ -191,11 +191,9 @@ class Waiting(NotingModel):
 
         def verdict(prompt: Prompt) -> Verdict:
             answer = verdicts.get(prompt)
-            return (
-                answer
-                if answer and answer.failure is None
-                else make_fake_verdict(quoted_words(prompt))
-            )
+            if answer and answer.failure is None:
+                return answer
+            return make_fake_verdict(quoted_words(prompt))
 
         def phrase(prompt: Prompt) -> Reply:
             answer = phrases.get(prompt)

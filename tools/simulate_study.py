@@ -115,9 +115,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--coarse", type=int, default=7, help="raters who compare; default: 7")
     parser.add_argument("--granular", type=int, default=3, help="raters who mark; default: 3")
     parser.add_argument("--alpha", type=float, default=0.3, help="how far they agree; default: 0.3")
-    for axis, value in zip(
-        PREFERENCE_AXES, (-0.243, 0.432, 0.135), strict=True
-    ):  # the paper's, Table 7
+    in_paper = (-0.243, 0.432, 0.135)  # Table 7
+    for axis, value in zip(PREFERENCE_AXES, in_paper, strict=True):
         parser.add_argument(f"--{axis}", type=float, default=value, help=f"true; default: {value}")
     parser.add_argument("--lean", type=float, default=0.3, help="raters' tastes; default: 0.3")
     parser.add_argument("--side", type=float, default=0.0, help="bias to #1; default: 0")

@@ -191,11 +191,9 @@ def _run_command(argv: Sequence[str] | None) -> int:
 
 
 def _print_error(why: str, status: int) -> int:
+    text = cut_middle(escape_controls(why), MAX_MESSAGE_CHARACTERS)
     with suppress(OSError):  # standard error may be closed, too
-        print(
-            f"posh-reward: {cut_middle(escape_controls(why), MAX_MESSAGE_CHARACTERS)}",
-            file=sys.stderr,
-        )
+        print(f"posh-reward: {text}", file=sys.stderr)
     return status
 
 

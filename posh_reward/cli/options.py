@@ -218,9 +218,8 @@ def check_shared_ids(ids: ItemIds, model: str, *, allowed: bool) -> None:
     if (others := ids.apart_from(model)) and not allowed:
         raise InputError(
             f"{shorten_list(others)} and {shorten(model)} have no id in common, so their "
-            "differences "
-            "are unknown: give the same ids to `posh-reward score` (--id COLUMN), or add "
-            "--allow-differences"
+            "differences are unknown: give the same ids to `posh-reward score` (--id COLUMN), or "
+            "add --allow-differences"
         )
     if why := ids.differences():
         print(f"warning: {why}", file=sys.stderr)

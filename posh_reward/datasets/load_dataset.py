@@ -45,11 +45,8 @@ REFERENCE_COLUMN_REMEDY = (
 MAX_BROKEN_IMAGES_NAMED = 5  # in an error
 OTHER_SPLIT_NAMES = {"val": "validation", "validation": "val"}
 """Two names of one split: DOCENT has ``val``, others ``validation``."""
-FORMAT_BY_SUFFIX = {
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-}  # a file of another type is Parquet
+FORMAT_BY_SUFFIX = {".csv": "csv", ".json": "json", ".jsonl": "json"}
+"""Format of a file; one of another type is Parquet."""
 
 Messages = list[dict[str, str]]
 
@@ -240,15 +237,10 @@ def _draw_scenes(options: SceneOptions, split: str) -> Dataset:
     from posh_reward.datasets.scenes import scene_rows
 
     part = _drawn_split(split)
+    count = options.train if part == "train" else options.heldout
+    plain, uneven = bool(options.plain), bool(options.uneven)
     rows = list(
-        scene_rows(
-            part,
-            options.train if part == "train" else options.heldout,
-            seed=options.seed,
-            plain=bool(options.plain),
-            uneven=bool(options.uneven),
-            scale=options.scale,
-        )
+        scene_rows(part, count, seed=options.seed, plain=plain, uneven=uneven, scale=options.scale)
     )
     features = Features({"uuid": Value("string"), "image": Image(), "reference": Value("string")})
     columns = {name: [row[name] for row in rows] for name in features}
@@ -262,14 +254,13 @@ def _with_columns(dataset: Dataset, name: str, split: str, reference_column: str
     """Select the three columns, with images decoded on access."""
     from datasets import Image
 
-    remedies = [("image", "rename its column of images")]
-    remedies.append((reference_column, REFERENCE_COLUMN_REMEDY))
-    for column, remedy in remedies:
+    for column, remedy in (
+        ("image", "rename its column of images"),
+        (reference_column, REFERENCE_COLUMN_REMEDY),
+    ):
         if column not in dataset.column_names:
-            raise ConfigError(
-                f"{name!r} has no column {column!r} (it has {shorten_list(dataset.column_names)}): "
-                + remedy
-            )
+            known = shorten_list(dataset.column_names)
+            raise ConfigError(f"{name!r} has no column {column!r} (it has {known}): {remedy}")
     if reference_column != "reference":
         others = [other for other in dataset.column_names if other != "reference"]
         dataset = dataset.select_columns(others).rename_column(reference_column, "reference")

@@ -291,15 +291,11 @@ def draw_scene(scene: Scene, scale: int = 1) -> Image:
     rng = random.Random(f"{scene.uid}/brush")
     shade = rng.randint(-12, 12)
     sky = (SKY[0] + shade, SKY[1] + shade, SKY[2] + shade)
-    image = Image.new(
-        "RGB", (SLOTS_PER_SCENE * UNITS_PER_SLOT * scale, UNITS_PER_SLOT * scale), sky
-    )
+    side, ground = UNITS_PER_SLOT * scale, GROUND_TOP_UNITS * scale
+    image = Image.new("RGB", (SLOTS_PER_SCENE * side, side), sky)
     for slot, subject in enumerate(scene.slots):
-        left = slot * UNITS_PER_SLOT * scale
-        image.paste(
-            GROUND_COLORS[slot],
-            (left, GROUND_TOP_UNITS * scale, left + UNITS_PER_SLOT * scale, UNITS_PER_SLOT * scale),
-        )
+        left = slot * side
+        image.paste(GROUND_COLORS[slot], (left, ground, left + side, side))
         if subject is not None:
             _paint_subject(image, subject, slot, scale, rng)
     return image

@@ -46,9 +46,7 @@ ANSWER_TASKS: tuple[Task, ...] = ("vqa", "vdu")  # tasks whose texts answer a qu
 CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 IMAGE_CRITERIA = ("correctness", "completeness")
 """Criteria judged with the image and the question; the others see the text alone (C.4)."""
-WORDING_EDITION = (
-    1  # of our part of the wording: raise it with any change; signatures show it from 2 on
-)
+WORDING_EDITION = 1  # of our part: raise it with any change; signatures show it from 2 on
 REASON_EDITION = 1  # of the request for a reason
 
 
@@ -84,9 +82,8 @@ def check_criteria(criteria: Sequence[str]) -> tuple[str, ...]:
 def build_prompt(criterion: str, item: HarmonicItem, task: Task) -> Prompt:
     """Prompt for one criterion; all texts of a task share its prefix."""
     target = TARGET_WORDS[task]
-    layout = load_sections("other_metrics/harmonic", "ours")[
-        target if criterion in IMAGE_CRITERIA else "text"
-    ]
+    ours = load_sections("other_metrics/harmonic", "ours")
+    layout = ours[target if criterion in IMAGE_CRITERIA else "text"]
     opening = load_sections("other_metrics/harmonic", "paper")[criterion].format(target=target)
     own = "\n\n" + layout.format(text=item.text, question=item.question)
     if criterion not in IMAGE_CRITERIA or item.image is None:
@@ -149,7 +146,7 @@ class HarmonicScores:
         return {each.criterion: each.sigma for each in self.criteria}
 
 
-MAX_REASON_TOKENS = 256  # tokens
+MAX_REASON_TOKENS = 256
 MAX_TEXTS_IN_MEMORY = 64  # texts whose images are in memory at a time
 
 

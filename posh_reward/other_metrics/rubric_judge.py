@@ -147,8 +147,7 @@ def load_rubric(which: str | PathLike[str] | Mapping[str, Any] | Rubric) -> Rubr
     if str(which) not in list_rubrics():
         raise InputError(
             f"unknown rubric {shorten(str(which))}{suggest_name(str(which), list_rubrics())}: "
-            "use a .yaml "
-            f"or .json file, or one of {', '.join(list_rubrics())}"
+            f"use a .yaml or .json file, or one of {', '.join(list_rubrics())}"
         )
     with resources.as_file(
         resources.files("posh_reward") / f"other_metrics/rubric/rubrics/{which}.yaml"
@@ -209,7 +208,7 @@ class RubricScores:
         return {each.metric: each.points for each in self.metric_points}
 
 
-MAX_FEEDBACK_CHARACTERS = 2_000  # characters; longer reasons are cut
+MAX_FEEDBACK_CHARACTERS = 2_000  # of a reason; longer ones are cut
 
 
 class ReplyError(ValueError):
@@ -279,7 +278,7 @@ def _read_metric_points(metric: RubricMetric, content: object) -> MetricPoints:
 
 
 WORDING_EDITION = 1  # of the wording: raise it with any change; signatures show it from 2 on
-MAX_QUOTE_CHARACTERS = 2_000  # characters of an unusable reply quoted back to the judge
+MAX_QUOTE_CHARACTERS = 2_000  # of an unusable reply quoted back to the judge
 DEFAULT_QUESTION = "Describe the image."  # if neither the call nor the rubric has a question
 
 
@@ -350,7 +349,7 @@ def _read_section(name: str) -> str:
     return load_sections("other_metrics/rubric", "paper")[name]
 
 
-MAX_REPLY_TOKENS = 1024  # tokens; five metrics take about 200
+MAX_REPLY_TOKENS = 1024  # five metrics take about 200
 
 Points = tuple[MetricPoints, ...]
 

@@ -24,8 +24,8 @@ R = TypeVar("R")
 MIN_ITEMS_PER_REQUEST, MAX_ITEMS_PER_REQUEST = 2, 32
 """A parser takes half as long again for a text alone as for many together."""
 MAX_DEATHS_PER_ITEM = 3
-"""Processes that may die on an item before it is given up. With one, each kill would lose a pair
-that is innocent of it; with two, a second kill soon after the first."""
+"""Processes that may die on an item before it is given up. If it were one, each kill would lose an
+item that did not cause it; if two, a second kill soon after the first would."""
 MAX_FAILED_STARTS = 3  # in a row
 
 

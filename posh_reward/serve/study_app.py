@@ -34,7 +34,7 @@ from posh_reward.study.packets.study_records import Answer, PacketKey
 
 logger = logging.getLogger(__name__)
 
-MAX_ANSWER_BYTES = 4_000_000  # bytes of a rater's answers; comments have up to 2,000 characters
+MAX_ANSWER_BYTES = 4_000_000  # of a rater's answers; comments have up to 2,000 characters
 RESPONSE_HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",

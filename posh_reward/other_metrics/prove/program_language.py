@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, TypedDict
 
-MAX_PROGRAM_CHARACTERS = 4000  # characters of a program
+MAX_PROGRAM_CHARACTERS = 4000
 MAX_TREE_NODES = 800  # of the syntax tree; the paper's examples have about fifty
 MAX_TREE_LEVELS = 30
 MAX_COMPREHENSION_LOOPS = 2
