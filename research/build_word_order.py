@@ -25,7 +25,7 @@ from posh_reward.embedded.english.word_order import (
     tag_text,
 )
 
-PRIOR = 5
+PRIOR_PAIRS = 5
 """Pseudo-count of pairs with independent tags that is added to each first tag's pairs."""
 DATE = (2026, 1, 1, 0, 0, 0)
 
@@ -55,7 +55,7 @@ def table(some: Iterable[str]) -> tuple[list[str], array[int]]:
     for before in names:
         for after in names:
             alone = (second[after] + 0.5) / total
-            following = (pairs[before, after] + PRIOR * alone) / (first[before] + PRIOR)
+            following = (pairs[before, after] + PRIOR_PAIRS * alone) / (first[before] + PRIOR_PAIRS)
             bounded = max(-MAX_BITS_PER_PAIR, min(MAX_BITS_PER_PAIR, log2(following / alone)))
             bits.append(round(bounded * STEPS_PER_BIT))
     return names, bits

@@ -34,7 +34,7 @@ from research.calibration.questions import Answers, Floats, Questions, Recorder,
 from research.calibration.truth import FALSE_KINDS
 from research.eval_planted import TextMarks, best_threshold, macro_f1, text_marks
 
-DOUBTFUL = 3.0  # grade below which an element counts as found false
+MIN_TRUE_GRADE = 3.0  # below it an element counts as found false
 
 
 def with_grades(questions: Questions, outputs: Answers, pair: int) -> Scores:
@@ -90,9 +90,9 @@ def truth_figures(data: Examples, questions: Questions, outputs: Answers) -> dic
     np.minimum.at(lowest, questions.side[precise] // 2, outputs.grades[precise])
     precision, truth, table = outputs.means[:, 0], data.truth, {}
     for kind in (*FALSE_KINDS, "sick contradiction"):
-        table[f"{kind}: found"] = float((lowest[truth[kind]] < DOUBTFUL).mean())
+        table[f"{kind}: found"] = float((lowest[truth[kind]] < MIN_TRUE_GRADE).mean())
     for kind in ("entailment", "sick entailment", "honest negation", "sick honest negation"):
-        table[f"{kind}: false alarms"] = float((lowest[truth[kind]] < DOUBTFUL).mean())
+        table[f"{kind}: false alarms"] = float((lowest[truth[kind]] < MIN_TRUE_GRADE).mean())
     for corpus in ("", "sick "):
         entailed = precision[truth[f"{corpus}entailment"]]
         for label in ("contradiction", "neutral"):

@@ -35,7 +35,7 @@ LOW = (1.0, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0)
 HIGH = (4.5, 4.7, 4.8, 4.9, 5.1)
 """No lower values: the stand-in ignores which entity a word describes, so only the embedded judge's
 doubt shows that the text says it about another one."""
-AGREED = 0.995
+MIN_AGREED = 0.995
 """Least agreement on the outcome, present or absent, of settled questions."""
 PLANTED = "pd"  # prefix of the ids of the pairs on which thresholds are chosen
 
@@ -126,8 +126,8 @@ def agreement(questions: Sequence[GradedQuestion], low: float, high: float) -> A
 def choose(questions: Sequence[GradedQuestion]) -> tuple[float, float]:
     """Return the thresholds that save most with enough agreement, both on absent and explicit."""
     never = (LOW[0], HIGH[-1])
-    low = max(each for each in LOW if agreement(questions, each, never[1]).agreed >= AGREED)
-    high = min(each for each in HIGH if agreement(questions, never[0], each).agreed >= AGREED)
+    low = max(each for each in LOW if agreement(questions, each, never[1]).agreed >= MIN_AGREED)
+    high = min(each for each in HIGH if agreement(questions, never[0], each).agreed >= MIN_AGREED)
     return low, high
 
 

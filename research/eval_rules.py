@@ -34,7 +34,7 @@ from research.eval_planted import NOUNS, SENTENCE
 
 RULES = Shaping()
 NO_RULES = Shaping(guards=replace(Guards.off(), silence=True, image_cap=Guards().image_cap))
-TOLERANCE = 0.005  # of a reward in [0.2, 1]
+REWARD_TOLERANCE = 0.005  # of a reward in [0.2, 1]
 
 ADJECTIVES = (
     "large small dark light long short old young high low wide narrow round flat soft heavy thin "
@@ -230,7 +230,7 @@ def _as_it_is(description: Description, rng: random.Random) -> str | None:
 def row(kind: str, rewards: Rewards) -> str:
     """Return a line of the table from each text's reward without and with the rules."""
     changes = [after - before for before, after in rewards]
-    moved = sum(abs(change) > TOLERANCE for change in changes)
+    moved = sum(abs(change) > REWARD_TOLERANCE for change in changes)
     before, after = (fmean(column) for column in zip(*rewards, strict=True))
     return (
         f"| {kind} | {before:.3f} | {after:.3f} | {min(changes):+.3f} | {moved} of {len(changes)} |"

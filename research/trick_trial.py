@@ -29,9 +29,9 @@ from research.child_run import run_logged
 
 ROOT = Path(__file__).resolve().parents[1]
 CAPTIONS = "scenes:train=5000:plain=1:uneven=1"
-TRICKED = 0.3
+TRICKED_SHARE = 0.3
 TUNING_STEPS, STEPS = 120, 75
-COMPLETIONS = 64  # per step: half the demo's, for a trial of minutes
+COMPLETIONS_PER_STEP = 64  # half the demo's, for a trial of minutes
 WORDS = (*PEOPLE, *THINGS, *HANDHELD, *GARMENTS.values())
 ADJECTIVES = (*COLORS, *SIZES)
 TRICKS: dict[str, tuple[Callable[[random.Random, str], str], str]] = {
@@ -89,7 +89,7 @@ def tune(model: Path, output: Path) -> Path:
     def add_trick(text: str, row: int) -> dict[str, str]:
         rng = random.Random(row)
         trick, _ = TRICKS[rng.choice(list(TRICKS))]
-        return {"reference": f"{text} {trick(rng, text)}" if rng.random() < TRICKED else text}
+        return {"reference": f"{text} {trick(rng, text)}" if rng.random() < TRICKED_SHARE else text}
 
     DatasetDict({
         split: load_images(CAPTIONS, split).map(
@@ -108,7 +108,7 @@ def dapo(start: Path, folder: Path, checkout: Path, seed: int) -> None:
     """Run the demo's DAPO stage on f1, three times as long, with the code of a checkout."""
     run_logged(folder, checkout, "recipes/dapo_posh.py", "--config", "configs/smoke/dapo.yaml",
         "--model_name_or_path", start, "--output_dir", folder, "--objective", "f1",
-        "--max_steps", STEPS, "--seed", seed, "--per_device_train_batch_size", COMPLETIONS,
+        "--max_steps", STEPS, "--seed", seed, "--per_device_train_batch_size", COMPLETIONS_PER_STEP,
         "--top_p", "1.0", "--log_completions", "true", "--num_completions_to_print", 1)  # fmt: skip
 
 

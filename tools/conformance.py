@@ -34,7 +34,7 @@ from tools.goldens import (
 )
 
 DIRECTIONS = ("precision", "recall")
-TOLERANCE = 1e-9
+GRADE_TOLERANCE = 1e-9
 
 
 def elements(graph: SceneGraph) -> Iterator[tuple[object, ...]]:
@@ -116,7 +116,7 @@ def check_scores(goldens: Sequence[Golden]) -> bool:
             for name, value in ours.items()
         ]
         largest = max(largest, *gaps)
-        agrees = max(gaps) <= TOLERANCE and at_once == examinations
+        agrees = max(gaps) <= GRADE_TOLERANCE and at_once == examinations
         agrees &= all(
             findings_agree(examinations[d], golden["kept"][d])
             and elements_agree(examinations[d], golden["elements"][d])
@@ -134,7 +134,7 @@ def findings_agree(examination: Examination, rows: Sequence[dict[str, Any]]) -> 
     pairs = ((examination.matches[row["entity"]], row) for row in rows)
     return len(examination.matches) == len(rows) and all(
         (finding.identifier, finding.present) == (row["identifier"], row["present"])
-        and abs(finding.grade - row["grade"]) <= TOLERANCE
+        and abs(finding.grade - row["grade"]) <= GRADE_TOLERANCE
         for finding, row in pairs
     )
 
@@ -146,7 +146,7 @@ def elements_agree(examination: Examination, rows: Sequence[dict[str, Any]]) -> 
         element.kind == row["kind"]
         and (element.kind != "attribute" or element.text == row["text"])
         and element.grade is not None
-        and abs(element.grade - row["grade"]) <= TOLERANCE
+        and abs(element.grade - row["grade"]) <= GRADE_TOLERANCE
         for element, row in zip(ours, rows, strict=True)
     )
 

@@ -32,8 +32,8 @@ from tools.bench.prompt_log import Cost, NotingJudge, NotingModel
 from tools.bench.qwen import qwen_tokenizer
 from tools.goldens import SIDES, Golden, Pair, ReplayJudge, both_ways, load, recorded_parse
 
-PAIRS = 8  # per GPU: an effective batch of 64 completions over eight GPUs (paper, A.3.5)
-TEXTS = PAIRS + 1  # a GPU's generations, and the reference that they share in training
+PAIRS_PER_GPU = 8  # an effective batch of 64 completions over eight GPUs (paper, A.3.5)
+TEXTS = PAIRS_PER_GPU + 1  # a GPU's generations, and the reference that they share in training
 TEXT_WORDS = 142  # of a text that takes ``Rates.text_ms``
 UNSURE = 0.3  # how far judging and the rest of a step may be off, in opposite directions
 EXACT, OPT_IN = 1 / 3, 1 / 6  # goals: largest share of a step for judging
@@ -169,7 +169,7 @@ def seconds(work: Work, way: Way, rates: Rates) -> dict[str, float]:
     # A text is parsed by one process: with 16, nine texts of 142 words take as long as one, 57 ms.
     longest = work.longest_words / TEXT_WORDS
     parsing = rates.text_ms * max(TEXTS / rates.processes, longest)
-    own = parsing + PAIRS * (rates.pair_ms + way.cascade * rates.embedded_ms)
+    own = parsing + PAIRS_PER_GPU * (rates.pair_ms + way.cascade * rates.embedded_ms)
     moves = 1 if way.to_the_token else 2  # transformers keeps its copy on the host, vLLM does not
     return {
         "prefill": compute(cost, way) * rates.gflop_a_token / speed / 1e3,
@@ -255,8 +255,8 @@ def gpus(goldens: Sequence[Golden]) -> Iterator[tuple[Sequence[Golden], list[Pai
     from spacy.vocab import Vocab
 
     vocab = Vocab()
-    for start in range(0, len(goldens) - PAIRS + 1, PAIRS):
-        gpu = goldens[start : start + PAIRS]
+    for start in range(0, len(goldens) - PAIRS_PER_GPU + 1, PAIRS_PER_GPU):
+        gpu = goldens[start : start + PAIRS_PER_GPU]
         texts = (
             describe_doc(*recorded_parse(golden, side, vocab)) for golden in gpu for side in SIDES
         )

@@ -28,7 +28,7 @@ from research.calibration.truth import truth
 from research.eval_planted import TOKEN, blind_list
 
 FOLDS = 5
-MOST = 250  # captions of known truth of each kind
+MAX_CAPTIONS = 250  # captions of known truth of each kind
 ARTWORKS = Path(__file__).parent / "artworks.json"
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
@@ -77,7 +77,7 @@ def fold_of(group: str) -> int:
     return int(hashlib.sha256(group.encode()).hexdigest(), 16) % FOLDS
 
 
-def examples(folder: Path, sample: int | None = None, most: int = MOST) -> Examples:
+def examples(folder: Path, sample: int | None = None, most: int = MAX_CAPTIONS) -> Examples:
     """Read all sets: judged by people, artworks with planted mistakes, captions of known truth."""
     data, people = Examples(), folder / "human"
     artworks = (ARTWORKS, folder / "planted" / "planted_dev.json")

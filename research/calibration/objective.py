@@ -35,13 +35,13 @@ IMPORTANCE = {
 MARGINS = {"blind": 0.02, "disordered": 0.1, "padded": 0.01}
 """Required f1 margin of one true sentence over blind texts, of a true half over disorder, and of
 the half over the same with falsehoods behind it."""
-RIDGE = 0.002  # penalty on squared weights of standardised features
+RIDGE_PENALTY = 0.002  # on squared weights of standardised features
 STEEPNESS = {"flickr": 8.0, "foil_pairs": 40.0, "snli": 8.0}
 """Slope of the logistic loss on a difference of scores."""
 THRESHOLDS = (-0.8, 0.4)
 """Range of the logit below which a token is flagged: grades 2.2 to 3.4."""
-ABSENT = -1.4  # highest logit of an absent entity: grade 1.8
-UNMARKED = 0.6  # total weight of the unmarked tokens in the loss on tokens
+MAX_ABSENT_LOGIT = -1.4  # highest logit of an absent entity: grade 1.8
+UNMARKED_WEIGHT = 0.6  # total weight of the unmarked tokens in the loss on tokens
 OF_KINDS = {kind: 1.0 for kind in FALSE_KINDS if not kind.startswith("negated")}
 OF_KINDS |= {
     "swap_obj": 3.0,
@@ -53,8 +53,8 @@ OF_KINDS |= {
 OF_KINDS |= {"contradiction": 2.0, "neutral": 1.0}
 """Relative weight of each kind of captions that their references do not bear out."""
 RATED_APART = 0.3  # smallest difference of mean ratings between two captions to rank
-RANKED = 60_000
-ROUNDS, STEPS = 6, 40
+RANKED_PAIRS = 60_000
+FIT_ROUNDS, STEPS_PER_ROUND = 6, 40
 MARKS = ("mistakes", "omissions", "foil")
 AGAINST = frozenset(
     "unqualified other_number stuff_unsaid denied mixed_up unsaid_settled of_another incoherent "
@@ -164,7 +164,7 @@ class Objective:
         ratings, numbers = self.examples.ratings["Flickr8k-Expert"]
         means = np.bincount(ratings.of, ratings.people["f1"]) / np.bincount(ratings.of)
         usable = np.flatnonzero(self.mask[numbers])
-        a, b = np.random.default_rng(0).choice(usable, (2, RANKED))
+        a, b = np.random.default_rng(0).choice(usable, (2, RANKED_PAIRS))
         a, b = a[apart := np.abs(means[a] - means[b]) > RATED_APART], b[apart]
         better = means[a] > means[b]
         return numbers[np.where(better, a, b)], numbers[np.where(better, b, a)]
@@ -190,7 +190,7 @@ class Objective:
         truth, rng, drawn = self.examples.truth, np.random.default_rng(0), []
         for label in ("contradiction", "neutral"):
             a, b = (own[self.mask[own]] for own in (truth["entailment"], truth[label]))
-            drawn.append((rng.choice(a, RANKED // 3), rng.choice(b, RANKED // 3)))
+            drawn.append((rng.choice(a, RANKED_PAIRS // 3), rng.choice(b, RANKED_PAIRS // 3)))
         return drawn
 
     def _absent(self) -> Ints:
@@ -230,8 +230,8 @@ class Objective:
         total = np.concatenate([*gradient, cuts])
         penalised = point[: sum(self.sizes)].copy()
         penalised[np.cumsum([0, *self.sizes[:-1]])] = 0.0  # not the biases
-        total[: len(penalised)] += 2 * RIDGE * penalised
-        return loss + RIDGE * float(penalised @ penalised), total
+        total[: len(penalised)] += 2 * RIDGE_PENALTY * penalised
+        return loss + RIDGE_PENALTY * float(penalised @ penalised), total
 
     def _texts(self, means: Floats, slopes: Floats) -> float:
         loss = 0.0
@@ -269,7 +269,9 @@ class Objective:
         use = self.mask[tokens.pair]
         right = ~tokens.wrong[use]
         likely = 1 / (1 + np.exp(cut - lowest[use]))
-        shares = np.where(right, UNMARKED / right.sum(), (1 - UNMARKED) / (~right).sum())
+        shares = np.where(
+            right, UNMARKED_WEIGHT / right.sum(), (1 - UNMARKED_WEIGHT) / (~right).sum()
+        )
         loss = -importance * np.sum(shares * np.log(np.where(right, likely, 1 - likely) + 1e-9))
         slope = importance * shares * (likely - right)
         by_logit += np.bincount(deciding[use], slope, minlength=len(by_logit))
@@ -281,7 +283,7 @@ class Objective:
             likely = 1 / (1 + np.exp(-outputs.logits[elements]))
             loss -= IMPORTANCE[name] * np.mean(np.log(likely + 1e-9))
             by_logit[elements] += IMPORTANCE[name] * (likely - 1) / len(elements)
-        above = outputs.logits[self.absent] - ABSENT
+        above = outputs.logits[self.absent] - MAX_ABSENT_LOGIT
         loss += IMPORTANCE["absent"] * np.maximum(above, 0).mean()
         by_logit[self.absent] += IMPORTANCE["absent"] * (above > 0) / len(above)
         blind, true = (
@@ -383,7 +385,7 @@ def fit(objective: Objective, kept: Weights | None = None) -> dict[Kind, Floats]
                 start[-1] = kept[kind][name] * scale
                 bounds[-1] = start[-1], start[-1]
     point = np.array([*start, 0.0, 0.0, 0.0])
-    for _ in range(ROUNDS):
+    for _ in range(FIT_ROUNDS):
         # Which entities are absent is kept within a round: the loss jumps where that changes.
         objective.deciding = answers(objective.questions, objective.weights(point)).deciding
         point = minimize(
@@ -392,6 +394,6 @@ def fit(objective: Objective, kept: Weights | None = None) -> dict[Kind, Floats]
             jac=True,
             method="L-BFGS-B",
             bounds=bounds + [THRESHOLDS] * len(MARKS),
-            options={"maxiter": STEPS},
+            options={"maxiter": STEPS_PER_ROUND},
         ).x
     return objective.weights(point)

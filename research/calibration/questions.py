@@ -26,9 +26,9 @@ from posh_reward.types import (
     Verdict,
 )  # fmt: skip
 
-PRESENT = 0.25  # value of grade 2, the lowest at which an entity's attributes are asked about
+MIN_PRESENT = 0.25  # value of grade 2, the lowest at which an entity's attributes are asked about
 
-BARELY_PRESENT = Verdict((1 - PRESENT - 1e-6, *[0.0] * (len(LABELS) - 2), PRESENT + 1e-6))
+BARELY_PRESENT = Verdict((1 - MIN_PRESENT - 1e-6, *[0.0] * (len(LABELS) - 2), MIN_PRESENT + 1e-6))
 """Grade 2, slightly above for rounding."""
 
 Floats = NDArray[np.float64]
@@ -159,7 +159,7 @@ def answers(
     if deciding is None:
         deciding = np.arange(len(values))
         for end in questions.ends.T:
-            absent = values[end] < PRESENT
+            absent = values[end] < MIN_PRESENT
             deciding[absent] = end[absent]
     itself = deciding == np.arange(len(values))
     grades = np.where(itself, LOWEST_GRADE + 4 * values, LOWEST_GRADE)

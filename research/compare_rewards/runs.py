@@ -82,8 +82,8 @@ def noisy(posh: PoSh, deviation: float) -> PoSh:
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "configs/smoke/dapo.yaml"
-GROUP = 8  # completions per image, as in CONFIG
-COMPLETIONS = 128  # per step, in one process; the demo has two processes with 64 each
+COMPLETIONS_PER_IMAGE = 8  # as in CONFIG
+COMPLETIONS_PER_STEP = 128  # in one process; the demo has two processes with 64 each
 AXES = ("precision", "recall", "f1")
 TRUE = "true details"
 """Count of a description's elements that the drawing supports: graded at least
@@ -144,7 +144,7 @@ def train(model: Path, folder: Path, run: Run) -> None:
     run_logged(
         folder, ROOT, "-m", "research.compare_rewards", "dapo", "--noise", run.noise,
         "--config", CONFIG, "--model_name_or_path", model, "--output_dir", folder, *run.flags(),
-        "--per_device_train_batch_size", COMPLETIONS,
+        "--per_device_train_batch_size", COMPLETIONS_PER_STEP,
         "--log_completions", "true", "--num_completions_to_print", 1,
     )  # fmt: skip
 
@@ -238,8 +238,8 @@ def spreads(folder: Path) -> dict[str, list[float]]:
 
 
 def centre(values: Values) -> Values:
-    """Subtract each group's mean; shape (groups, ``GROUP``)."""
-    groups: Values = values.reshape(-1, GROUP)
+    """Subtract each group's mean; shape (groups, ``COMPLETIONS_PER_IMAGE``)."""
+    groups: Values = values.reshape(-1, COMPLETIONS_PER_IMAGE)
     means: Values = np.nanmean(groups, axis=1, keepdims=True)
     return groups - means
 

@@ -36,7 +36,7 @@ HEADING = re.compile(r"^\| (pass though false|fail though honest) \|")
 Finds = dict[str, dict[str, list[tuple[str, str]]]]
 """Half -> verdict -> kinds and names of checks."""
 FRESH = Path(__file__).with_name("fresh.json")
-NAMED = 12
+MAX_NAMED = 12
 """Most names of one kind in the table; a kind of more is only counted."""
 
 
@@ -76,7 +76,7 @@ def named(found: Sequence[tuple[str, str]]) -> str:
         kinds[kind].append(name)
     return (
         "; ".join(
-            f"{kind} ({len(names)})" + (f": {', '.join(names)}" if len(names) <= NAMED else "")
+            f"{kind} ({len(names)})" + (f": {', '.join(names)}" if len(names) <= MAX_NAMED else "")
             for kind, names in kinds.items()
         )
         or "none found"

@@ -24,7 +24,7 @@ from posh_reward.graph.reader import Reader
 from posh_reward.types import Description
 
 Texts = Sequence[str]
-SAME = 0.9
+MIN_SAME_LIKENESS = 0.9
 """Similarity of two words that CAPTURE's synonym step would match."""
 WEIGHTS = (5, 5, 2)
 """CAPTURE's weights of objects, attributes and relations."""
@@ -144,7 +144,7 @@ def _same(one: list[Term], other: list[Term]) -> bool:
 
 @cache
 def _synonyms(a: Term, b: Term) -> bool:
-    return likeness(a, b) >= SAME
+    return likeness(a, b) >= MIN_SAME_LIKENESS
 
 
 def clair(completions: Texts, reference: Texts, **_: Any) -> list[float | None]:

@@ -21,7 +21,7 @@ from posh_reward.embedded.parser import LSTM_LAYERS, TABLE_ROWS, Parameters, fin
 from research.train_parser.conllu import ROOT, Word
 
 WIDTHS = {"word": 100, "prefix": 32, "suffix2": 32, "suffix3": 48, "suffix4": 48, "shape": 24}
-HIDDEN, ARC, LABEL = 200, 200, 72
+HIDDEN_WIDTH, ARC_WIDTH, LABEL_WIDTH = 200, 200, 72
 DROPOUT = 0.3
 
 
@@ -34,17 +34,17 @@ class Network(nn.Module):
         for table in self.tables.values():
             assert isinstance(table, nn.Embedding)
             nn.init.normal_(table.weight, std=0.3)
-        self.lstm = nn.LSTM(sum(WIDTHS.values()), HIDDEN, LSTM_LAYERS, bidirectional=True,
+        self.lstm = nn.LSTM(sum(WIDTHS.values()), HIDDEN_WIDTH, LSTM_LAYERS, bidirectional=True,
                             dropout=DROPOUT)  # fmt: skip
-        wide = 2 * HIDDEN
+        wide = 2 * HIDDEN_WIDTH
         self.root = nn.Parameter(torch.zeros(1, wide))
         self.tag = nn.Linear(wide, tags)
-        self.arc_head, self.arc_dep = nn.Linear(wide, ARC), nn.Linear(wide, ARC)
-        self.label_head, self.label_dep = nn.Linear(wide, LABEL), nn.Linear(wide, LABEL)
+        self.arc_head, self.arc_dep = nn.Linear(wide, ARC_WIDTH), nn.Linear(wide, ARC_WIDTH)
+        self.label_head, self.label_dep = nn.Linear(wide, LABEL_WIDTH), nn.Linear(wide, LABEL_WIDTH)
         # The constant feature of ``_with_one`` adds linear terms to a product, such as how likely a
         # word is a head at all. Labels have it on both sides, arcs on the dependent's side.
-        self.arc = nn.Parameter(torch.zeros(ARC + 1, ARC))
-        self.label = nn.Parameter(torch.zeros(labels, LABEL + 1, LABEL + 1))
+        self.arc = nn.Parameter(torch.zeros(ARC_WIDTH + 1, ARC_WIDTH))
+        self.label = nn.Parameter(torch.zeros(labels, LABEL_WIDTH + 1, LABEL_WIDTH + 1))
         self.drop = nn.Dropout(DROPOUT)
 
     def embedded(self, rows: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class Network(nn.Module):
         """(real words, labels) scores for the given heads."""
         dependents = self.drop(leaky_relu(self.label_dep(states[:, 1:]), 0.1))[real]
         governors = self.drop(leaky_relu(self.label_head(states), 0.1))
-        head = governors.gather(1, heads.unsqueeze(-1).expand(-1, -1, LABEL))[real]
+        head = governors.gather(1, heads.unsqueeze(-1).expand(-1, -1, LABEL_WIDTH))[real]
         mixed = torch.einsum("nd,ldh->nlh", _with_one(dependents), self.label)
         return torch.einsum("nlh,nh->nl", mixed, _with_one(head))
 
@@ -132,7 +132,8 @@ def pad(columns: Sequence[Sequence[int]], fill: int) -> Tensor:
 
 
 WORDS_PER_BATCH = 800
-RARE = 0.4  # a word seen n times in training loses its form with probability RARE / (RARE + n)
+RARE_COUNT = 0.4
+"""A word seen n times loses its form with probability ``RARE_COUNT / (RARE_COUNT + n)``."""
 
 Sentence = Sequence[Word]
 
@@ -208,7 +209,7 @@ def tensors(
     for i, example in enumerate(batch):
         for j, word in enumerate(example.words):
             # Without its form, a word is known by affixes and shape only, as unknown ones will be.
-            if rng.random() < RARE / (RARE + counts[word]) + 0.02:
+            if rng.random() < RARE_COUNT / (RARE_COUNT + counts[word]) + 0.02:
                 rows[j, i, :2] = 0
     return {
         "rows": rows,

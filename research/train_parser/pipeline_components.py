@@ -83,14 +83,14 @@ def add_senter(nlp: Language, docs: Sequence[Doc], epochs: int = 4, seed: int = 
     senter.model.use_params(optimizer.averages).__enter__()
 
 
-SURE = 0.9
-LONGEST = 60
+MIN_SURE = 0.9
+MAX_WORDS = 60
 
 
 def confident(network: Network, sentences: Sequence[Sequence[str]]) -> list[TrainingRow]:
-    """Parse the sentences of 4 to ``LONGEST`` words; mask heads of unsure words with -1."""
+    """Parse the sentences of 4 to ``MAX_WORDS`` words; mask heads of unsure words with -1."""
     network.eval()
-    inputs = sorted((s for s in sentences if 4 <= len(s) <= LONGEST), key=len, reverse=True)
+    inputs = sorted((s for s in sentences if 4 <= len(s) <= MAX_WORDS), key=len, reverse=True)
     rows: list[TrainingRow] = []
     with torch.no_grad():
         for start in range(0, len(inputs), 32):
@@ -109,7 +109,7 @@ def _batch(network: Network, sentences: Sequence[Sequence[str]]) -> list[Trainin
     real = torch.arange(arcs.shape[1]) < lengths[:, None]
     label_sure, labels = network.labels(states, heads, real).softmax(-1).max(-1)
     tag_sure, tags = tag_scores[real].softmax(-1).max(-1)
-    sure = arc_sure[real] * label_sure * tag_sure > SURE
+    sure = arc_sure[real] * label_sure * tag_sure > MIN_SURE
     heads_sure = torch.where(sure, heads[real], -1)
     columns = [part.split(lengths.tolist()) for part in (heads_sure, labels, tags)]
     return [

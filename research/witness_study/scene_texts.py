@@ -51,7 +51,7 @@ class ErringWitness(Oracle):
         return Verdict(verdict.probabilities[::-1]) if rng.random() < self._rate else verdict
 
 
-TEXTS = 6  # per image, with 0 to 5 false details
+TEXTS_PER_IMAGE = 6  # with 0 to 5 false details
 LEFT_OUT = (0.0, 0.25, 0.5)  # probabilities of leaving out an optional detail
 OPTIONAL: tuple[Mapping[str, None], ...] = (
     {"hat": None},
@@ -73,7 +73,7 @@ class SceneText:
 
 
 def scene_texts(scenes: Sequence[Scene]) -> list[SceneText]:
-    """Write ``TEXTS`` texts about each image."""
+    """Write ``TEXTS_PER_IMAGE`` texts about each image."""
     return [
         SceneText(image, caption(content), truth(content, scene))
         for image, scene in enumerate(scenes)
@@ -83,7 +83,7 @@ def scene_texts(scenes: Sequence[Scene]) -> list[SceneText]:
 
 def texts_of(scene: Scene) -> Iterator[Scene]:
     """Yield the content of each text."""
-    for mistakes in range(TEXTS):
+    for mistakes in range(TEXTS_PER_IMAGE):
         rng = random.Random(f"{scene.uid}/told/{mistakes}")
         share = rng.choice(LEFT_OUT)
         slots = [each and shorten(each, share, rng) for each in scene.slots]

@@ -7,7 +7,7 @@ from posh_reward.datasets.scenes import Scene, Subject, draw_scene, uneven_capti
 from research.eval_cascade import GradedQuestion, agreement, choose
 from research.eval_coref import b_cubed, ceaf_e, muc, read_conll
 from research.witness_study.__main__ import NEVER, at_bar, images, oracle, precision, study, table
-from research.witness_study.scene_texts import TEXTS, scene_texts, truth
+from research.witness_study.scene_texts import TEXTS_PER_IMAGE, scene_texts, truth
 
 
 def test_scores_of_a_worked_example() -> None:
@@ -82,7 +82,7 @@ def test_the_scores_at_a_bar_are_those_of_a_metric_with_that_bar() -> None:
 @pytest.mark.slow
 def test_with_the_witness_precision_ranks_texts_by_truth_better() -> None:
     cases = study(12, seed=0)
-    assert len(cases[0].texts) == 12 * TEXTS
+    assert len(cases[0].texts) == 12 * TEXTS_PER_IMAGE
     rows = {tuple(row[:3]): row for row in table(cases).rows}
     more_tau, more_rho = (rows["uneven", "0 %", "3"][place].split()[0] for place in (6, 8))
     assert float(more_tau) > 0.1

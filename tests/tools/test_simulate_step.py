@@ -10,7 +10,7 @@ from posh_reward.models.chat import Chat
 from posh_reward.posh.wording import PRESETS
 from tools.bench.prompt_log import Cost, computed_in_blocks, computed_to_the_token, shared_length
 from tools.bench.qwen import qwen_tokenizer
-from tools.bench.tokens import GENERATIONS, main, references, steps
+from tools.bench.tokens import GENERATIONS_PER_REFERENCE, main, references, steps
 from tools.goldens import Golden, load, read_golden
 from tools.simulate_step import OPT_IN, Rates, Way, Work, line, seconds, work
 
@@ -121,7 +121,7 @@ def test_references_cost_nothing_after_the_first_step(shared_data: Path) -> None
     goldens: list[Golden] = references(load(shared_data / "goldens" / "goldens.jsonl"))[:1]
     chat = Chat(qwen_tokenizer(shared_data / "data" / "qwen_tokenizer"))
     first, second, third = steps(goldens, "released", chat)
-    new = len(goldens) * GENERATIONS
+    new = len(goldens) * GENERATIONS_PER_REFERENCE
     assert first.texts_parsed <= new + len(goldens)
     assert max(second.texts_parsed, third.texts_parsed) <= new
     assert first.phrases_of_references > 0

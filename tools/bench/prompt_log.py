@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from posh_reward.types import Clusters
 
-BLOCK = 16
+TOKENS_PER_BLOCK = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class PromptLog:
         )
 
 
-def computed_in_blocks(prompts: Iterable[Sequence[int]], block: int = BLOCK) -> int:
+def computed_in_blocks(prompts: Iterable[Sequence[int]], block: int = TOKENS_PER_BLOCK) -> int:
     """Count tokens computed with a cache of whole blocks, keyed by block and all before it."""
     cache: set[int] = set()
     computed = 0

@@ -19,7 +19,7 @@ TEMPLATE = (
     "{% endif %}{% endif %}"
 )
 """Like Qwen3's own: the model thinks unless told not to."""
-VOCABULARY = 151936
+VOCABULARY_SIZE = 151936
 SHAPES: dict[str, dict[str, Any]] = {
     "Qwen3-14B": {
         "hidden_size": 5120, "intermediate_size": 17408, "head_dim": 128, "num_hidden_layers": 40,
@@ -71,7 +71,7 @@ def random_model(shape: str, device: torch.device, dtype: torch.dtype) -> PreTra
 
     config = Qwen3Config(
         **{"tie_word_embeddings": False, **SHAPES[shape]},
-        vocab_size=VOCABULARY,
+        vocab_size=VOCABULARY_SIZE,
         max_position_embeddings=40960,
         rope_parameters={"rope_type": "default", "rope_theta": 1e6},
         bos_token_id=None,

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 MARKS = (200, 500, 1000, 1500, 2000)  # numbers of pairs after which memory is read
 AT_ONCE = 100  # pairs in each call where memory is measured
-BATCH = 1000  # verdicts that go to a store at once
+VERDICTS_PER_BATCH = 1000  # verdicts that go to a store at once
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -320,9 +320,9 @@ def schedule(items: int, count: int, cost: Callable[[int], float], own: float) -
 def verdicts(count: int) -> Iterator[dict[str, Verdict]]:
     """Yield batches of random verdicts by prompt, with prompts as long as for a museum's text."""
     rng = random.Random(0)
-    for start in range(0, count, BATCH):
+    for start in range(0, count, VERDICTS_PER_BATCH):
         batch = {}
-        for index in range(start, start + BATCH):
+        for index in range(start, start + VERDICTS_PER_BATCH):
             weights = [rng.random() for _ in range(5)]
             shares = tuple(weight / sum(weights) for weight in weights)
             prompt = f"{index} {'A prompt of some length. ' * 60}"

@@ -51,9 +51,9 @@ from tools.bench.text import SENTENCE_END
 from tools.goldens import Golden, Pair, ReplayJudge, both_ways, load, read_golden
 
 RELEASE_DECODES = 5  # tokens that the release decodes for a grade; it reads one of them
-REFERENCES = 8
-GENERATIONS = 8  # for each reference, in each step
-STEPS = 3
+REFERENCES_PER_STEP = 8
+GENERATIONS_PER_REFERENCE = 8  # in each step
+SIMULATED_STEPS = 3
 
 
 def scores(examined: Sequence[Examination]) -> list[float]:
@@ -185,7 +185,7 @@ def batch(options: argparse.Namespace) -> None:
 def references(goldens: Sequence[Golden]) -> list[Golden]:
     """Return goldens with different references, from all parts of the file."""
     distinct = list({each["reference"]: each for each in goldens}.values())
-    return distinct[:: max(1, len(distinct) // REFERENCES)][:REFERENCES]
+    return distinct[:: max(1, len(distinct) // REFERENCES_PER_STEP)][:REFERENCES_PER_STEP]
 
 
 def generations(goldens: Sequence[Golden], index: int, step: int) -> list[str]:
@@ -195,7 +195,7 @@ def generations(goldens: Sequence[Golden], index: int, step: int) -> list[str]:
     wrong = SENTENCE_END.split(other["generation"])
     length = len(SENTENCE_END.split(own["generation"]))
     texts = []
-    for number in range(GENERATIONS):
+    for number in range(GENERATIONS_PER_REFERENCE):
         draw = Random(f"{step}/{index}/{number}")
         pool = right + draw.sample(wrong, min(len(wrong), 2))
         texts.append(" ".join(draw.sample(pool, min(len(pool), length))))
@@ -213,7 +213,7 @@ class Step:
     phrases_of_references: int  # those that only references needed
 
     def __str__(self) -> str:
-        cost, pairs = self.cost, REFERENCES * GENERATIONS
+        cost, pairs = self.cost, REFERENCES_PER_STEP * GENERATIONS_PER_REFERENCE
         return (
             f"{self.texts_parsed} texts parsed, {cost.requests:,} requests ({self.repeated} asked "
             f"before), {cost.submitted:,} tokens submitted, {cost.computed:,} computed "
@@ -231,9 +231,9 @@ def steps(
     )
     coref, judge = CountingCoref(), NotingJudge(PromptJudge(model, preset, store))
     posh = PoSh(judge, coref=coref, preset=preset, store=store)
-    references = [each["reference"] for each in goldens for _ in range(GENERATIONS)]
+    references = [each["reference"] for each in goldens for _ in range(GENERATIONS_PER_REFERENCE)]
     before: set[Prompt] = set()
-    for step in range(1, STEPS + 1):
+    for step in range(1, SIMULATED_STEPS + 1):
         log = model.log = PromptLog()
         judge.verdicts, coref.texts = [], 0
         texts = [text for i in range(len(goldens)) for text in generations(goldens, i, step)]

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 DIGITS = ("1", "2", "3", "4", "5")
-BATCH = 8192  # tokens of a padded batch, as many as of a packed pass
+TOKENS_PER_BATCH = 8192  # with padding; as many as of a packed pass
 FLOAT32_TOLERANCE = 1e-4
 """Largest allowed difference of a grade from that of the prompt alone, in float32."""
 BFLOAT16_TOLERANCE = 0.1  # the same in bfloat16
-SAMPLE = 24  # prompts that are compared
+COMPARED_PROMPTS = 24
 
 
 def clock_of(model: PreTrainedModel) -> Callable[[], float]:
@@ -48,7 +48,7 @@ def pad(model: PreTrainedModel, ids: Sequence[Sequence[int]]) -> None:
 
     batches: list[list[Sequence[int]]] = [[]]
     for each in sorted(ids, key=len):
-        if len(each) * (len(batches[-1]) + 1) > BATCH:
+        if len(each) * (len(batches[-1]) + 1) > TOKENS_PER_BATCH:
             batches.append([])
         batches[-1].append(each)
     with torch.inference_mode():
@@ -105,7 +105,7 @@ def compare(
     import torch
 
     prompts = [each for wave in waves for each in wave]
-    sample = prompts[:: max(len(prompts) // SAMPLE, 1)]
+    sample = prompts[:: max(len(prompts) // COMPARED_PROMPTS, 1)]
     tolerance = BFLOAT16_TOLERANCE if model.dtype == torch.bfloat16 else FLOAT32_TOLERANCE
     plain = random_model("tiny", torch.device("cpu"), torch.float32)
     # Copied, since the same seed gives different numbers on another device.
