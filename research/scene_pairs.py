@@ -13,14 +13,14 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from posh_reward.datasets.scenes import Scene, caption, generate_scenes, isolate_subjects
+from posh_reward.datasets.scenes import Scene, Split, caption, generate_scenes, isolate_subjects
 from research.witness_study.scene_texts import scene_texts
 
 
-def single_scenes(split: str, count: int, seed: int) -> list[Scene]:
+def single_scenes(split: Split, count: int, seed: int) -> list[Scene]:
     """Return scenes of one subject each, without two of the same description."""
     scenes: dict[str, Scene] = {}
-    for scene in generate_scenes(split, 4 * count, seed):  # type: ignore[arg-type]  # it checks
+    for scene in generate_scenes(split, 4 * count, seed):
         for single in isolate_subjects(scene):
             if len(scenes) < count:
                 scenes.setdefault(caption(single), single)

@@ -155,7 +155,7 @@ def get_reference_file(flags: argparse.Namespace) -> ReferenceFile | None:
 
 
 def print_warnings(lines: Iterable[str], references: ReferenceFile | None = None) -> None:
-    """Print warnings, and what a file of references lacks or has in vain."""
+    """Print warnings, and what a file of references lacks or has unused."""
     joined = references.lines() if references else ()
     for line in (*lines, *joined):
         print(f"warning: {line}", file=sys.stderr)

@@ -54,7 +54,7 @@ def found() -> Examples:
 
 @pytest.fixture(scope="module")
 def questions(found: Examples) -> Questions:
-    """What is asked about them."""
+    """All questions about them."""
     return ask_about(PoSh(judge=Recorder()), found.pairs)
 
 

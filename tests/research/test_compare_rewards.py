@@ -1,4 +1,4 @@
-"""What rewards pay, and the tables of the runs that they made."""
+"""Rewards of texts, and tables of the runs that learned from them."""
 
 from pathlib import Path
 from typing import Any

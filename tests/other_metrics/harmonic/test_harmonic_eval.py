@@ -65,7 +65,7 @@ GONE = Failure("engine", "gone")
 
 
 def criterion(prompt: Prompt) -> str:
-    """Which criterion a prompt asks for."""
+    """The criterion that a prompt asks for."""
     return next(name for name in CRITERIA if f"\n- {name.capitalize()}: " in prompt.text)
 
 

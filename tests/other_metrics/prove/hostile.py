@@ -95,7 +95,7 @@ REFUSED = {
     "answer for itself": with_os("o['write'](0, b'{\"value\": \"forged\"}') and o['_exit'](0)"),
     "abort": with_os("o['abort']()"),
 }  # fmt: skip
-"""What the language has no place for."""
+"""Programs that the language has no place for."""
 
 STOPPED = {
     "list that grows while it is read": body("l = [1]", "for x in l:", "    l.append(x)"),
@@ -127,6 +127,6 @@ STOPPED = {
     "address of an object in a field": body("return f'{iter([])}'[-10:]"),
     "calling a text": body("return 'a'()"),
 }
-"""What the language allows and the process stops."""
+"""Programs that the language allows and the process stops."""
 
 HOSTILE = REFUSED | STOPPED

@@ -39,7 +39,7 @@ class Question:
 
 
 def questions(scene: Scene) -> Iterator[Question]:
-    """What can be asked of a drawing without ambiguity, with the drawing's truth."""
+    """All unambiguous questions about a drawing, with its truth."""
     subjects = [subject for subject in scene.slots if subject is not None]
     named = Counter(noun for subject in subjects for noun in _nouns(subject))
     for subject in subjects:
