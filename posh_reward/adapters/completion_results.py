@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from posh_reward.errors import ConfigError, JudgeError, MissingDependencyError
-from posh_reward.metrics.metric import MetricResult
+from posh_reward.metrics.metric import MetricResult, number_or_nan
 from posh_reward.reward.instance import make_reward, settings_reward
 from posh_reward.reward.trl import MetricReward, build_figure_columns
 from posh_reward.serve.window import BatchWindow
@@ -105,7 +104,7 @@ class CompletionResult:
     @property
     def axes(self) -> dict[str, float]:
         """The rewards by names that differ from those of figures; NaN for missing ones."""
-        return {f"{name}_reward": _or_nan(value) for name, value in self.rewards.items()}
+        return {f"{name}_reward": number_or_nan(value) for name, value in self.rewards.items()}
 
     @property
     def elements(self) -> list[dict[str, Any]]:
@@ -122,12 +121,8 @@ class CompletionResult:
     @property
     def row(self) -> dict[str, float]:
         """The figures as floats, NaN for missing ones, and ``failed`` (0 or 1)."""
-        numbers = {name: float(_or_nan(value)) for name, value in self.figures.items()}
+        numbers = {name: number_or_nan(value) for name, value in self.figures.items()}
         return {**numbers, FAILED: float(self.reward is None)}
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def results(

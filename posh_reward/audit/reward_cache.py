@@ -17,6 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from posh_reward.errors import ConfigError, InputError, PoshError
+from posh_reward.metrics.metric import number_or_nan
 from posh_reward.reward.instance import make_reward
 from posh_reward.reward.trl import MetricReward
 from posh_reward.settings import check_settings, read_settings
@@ -66,7 +67,7 @@ class Reward:
             name = getattr(function, "__name__", type(function).__name__)
             try:
                 returned = function(prompts=prompts, completions=completions, **columns)
-                numbers = list(map(_read_number, returned))
+                numbers = list(map(number_or_nan, returned))
             except PoshError:
                 raise
             except Exception as error:
@@ -77,10 +78,6 @@ class Reward:
                 raise InputError(f"the reward {name} returned {why}: return one for each")
             rewards.append(numbers)
         return list(map(fmean, zip(*rewards, strict=True)))
-
-
-def _read_number(reward: float | None) -> float:
-    return math.nan if reward is None else float(reward)
 
 
 def open_reward(which: str | None, column: str | None) -> Reward:
@@ -143,7 +140,7 @@ class RewardCache:
         self._rewards: dict[RowText, float] = {}
         try:
             for line in journal.rows():
-                self._rewards[line["row"], line["text"]] = _read_number(line["reward"])
+                self._rewards[line["row"], line["text"]] = number_or_nan(line["reward"])
         except (KeyError, TypeError, ValueError) as error:
             why = f"{str(journal.path)!r} is not a journal ({error}): delete it"
             raise InputError(why) from None

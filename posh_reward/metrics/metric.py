@@ -54,6 +54,11 @@ def mean(values: Sequence[float | None]) -> float:
     return math.fsum(numbers) / len(numbers)
 
 
+def number_or_nan(value: float | None) -> float:
+    """Return a value as a float; NaN for None."""
+    return math.nan if value is None else float(value)
+
+
 @cache
 def package_version() -> str:
     """Version of posh-reward; "unknown" if it runs from a folder without being installed."""

@@ -39,7 +39,7 @@ from posh_reward.errors import (
     cut_middle,
     on_one_line,
 )
-from posh_reward.metrics.metric import package_version
+from posh_reward.metrics.metric import number_or_nan, package_version
 from posh_reward.metrics.records import record_class, records_adapter
 from posh_reward.posh.means import Weights
 from posh_reward.reward.texts import cut_completion
@@ -357,7 +357,7 @@ class Service:
         figures["failed"] = [reward is None for reward in rewards]
         logs = {}
         for name, values in figures.items():
-            logs[name] = [math.nan if value is None else float(value) for value in values]
+            logs[name] = list(map(number_or_nan, values))
         return [self._fallback if each is None else each for each in rewards], logs  # type: ignore[misc]
 
     def _report_failure(
