@@ -208,7 +208,7 @@ def false_words(posh: PoSh, pairs: list[Pair]) -> Iterator[str]:
             rng = random.Random(number)
             added, false = (
                 perturb(part, rng)
-                for part in posh.reader.read([text[len(halves[number]) :], text])
+                for part in posh.graph_reader.read([text[len(halves[number]) :], text])
                 if isinstance(part, Description)
             )
             if added and false:

@@ -36,7 +36,7 @@ def main() -> None:
     folder = parser.parse_args().docs
     posh = PoSh()
     scores = posh.score([GENERATION], [REFERENCE])[0]
-    read = posh.reader.read([GENERATION, REFERENCE])
+    read = posh.graph_reader.read([GENERATION, REFERENCE])
     descriptions = [text for text in read if isinstance(text, Description)]
     page = folder / "how_a_score_comes_about.md"
     text = page.read_text(encoding="utf-8")

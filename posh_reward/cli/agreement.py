@@ -293,7 +293,7 @@ def _load_localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[t
         except MissingDependencyError as error:
             missing += [(name, str(error)) for name in ("4GramEmbed", "SGEmbed")]
         else:
-            for reader in (None, posh.reader):
+            for reader in (None, posh.graph_reader):
                 localisers.append(EmbeddingAlerts(encoder, flags.encoder, reader))
     if not localisers:
         raise InputError("no metric to measure: leave out --no-posh, or add --random")

@@ -205,7 +205,7 @@ def build_logged_metric(
     """Return a metric with the log of its judge's questions."""
     log = QuestionLog(load_judge(choice.judge, choice.preset, store))
     metric = PoSh(log, preset=choice.preset, store=store)
-    metric.reader = reader
+    metric.graph_reader = reader
     return metric, log
 
 

@@ -182,12 +182,12 @@ class PoSh:
 
             shared = {"preset": preset, "weights": astuple(self.weights)}
             self._pool = make_pooled_reader(processes, shared, parser, resolver, **reading)
-        self.reader: Reader = self._pool or Reader(parser, resolver, **reading)
+        self.graph_reader: Reader = self._pool or Reader(parser, resolver, **reading)
         self._pairs_at_once = pairs_at_once
         self._rewriter = Rewriter(self.judge)
 
     def __repr__(self) -> str:
-        parts = f"parser={self.reader.parser}, coref={self.reader.coref.name}"
+        parts = f"parser={self.graph_reader.parser}, coref={self.graph_reader.coref.name}"
         return f"PoSh(judge={self.judge.name}, {parts}, preset={self.preset})"
 
     name = "posh"
@@ -207,8 +207,8 @@ class PoSh:
         if self._uses_models:
             fields["replies"] = str(REPLY_VERSION)
         fields |= {
-            "parser": self.reader.parser_name,
-            "coref": self.reader.coref.name,
+            "parser": self.graph_reader.parser_name,
+            "coref": self.graph_reader.coref.name,
             "rules": f"{GRAPH_VERSION}.{ASKING_VERSION}",
             "present": f"{MIN_PRESENT_GRADE:g}",
         }
@@ -393,7 +393,7 @@ class PoSh:
     def _read_texts(
         self, texts: Sequence[str | Failure], *, keep: bool = False
     ) -> list[Description | Failure]:
-        results = self.reader.read(texts, keep=keep)
+        results = self.graph_reader.read(texts, keep=keep)
         for i, (read, text) in enumerate(zip(results, texts, strict=True)):
             if isinstance(read, Description) and isinstance(text, str) and read.text != text:
                 results[i] = replace(read, original=text)

@@ -40,7 +40,7 @@ PARTS_NOT_SENT = ("tensor", "user_data", "user_data_keys", "user_data_values", "
 def read_texts(posh: PoSh, texts: list[str]) -> list[Any]:
     """Read texts into rows."""
     rows: list[Any] = []
-    for each in posh.reader.read(texts):
+    for each in posh.graph_reader.read(texts):
         rows.append(write_description(each) if isinstance(each, Description) else astuple(each))
     return rows
 
@@ -51,14 +51,14 @@ def parse_texts(posh: PoSh, texts: list[str]) -> list[Any]:
     def pack_docs(docs: list[Doc]) -> list[str]:
         return [b64encode(doc.to_bytes(exclude=PARTS_NOT_SENT)).decode() for doc in docs]
 
-    parsed = posh.reader.make_from_parses(texts, pack_docs)
+    parsed = posh.graph_reader.make_from_parses(texts, pack_docs)
     return [each if isinstance(each, str) else astuple(each) for each in parsed]
 
 
 def score_rows(posh: PoSh, rows: list[list[Any]]) -> dict[str, Any]:
     """Score pairs, whose references need no parsing."""
     pairs = [WorkerPair(*row) for row in rows]
-    posh.reader.cache_rows({pair.reference.strip(): pair.row for pair in pairs if pair.row})
+    posh.graph_reader.cache_rows({pair.reference.strip(): pair.row for pair in pairs if pair.row})
     assert isinstance(posh.judge, EmbeddedJudge), "the default"
     posh.judge.usage = Usage()  # of this request
     tasks = [PairTask(pair.generation, pair.reference, None, pair.joined) for pair in pairs]

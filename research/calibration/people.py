@@ -103,9 +103,9 @@ def reading_metric(judge: Any, store: Path | None, texts: Sequence[str]) -> Any:
 
     texts_store = Store(store) if store else None
     metric = PoSh(judge=judge)
-    metric.reader = Reader(capacity=len(texts), store=texts_store)
+    metric.graph_reader = Reader(capacity=len(texts), store=texts_store)
     for start in tqdm(range(0, len(texts), AT_ONCE), unit_scale=AT_ONCE, unit="text"):
-        metric.reader.read(texts[start : start + AT_ONCE], keep=True)
+        metric.graph_reader.read(texts[start : start + AT_ONCE], keep=True)
     return metric
 
 

@@ -31,7 +31,7 @@ def scenes() -> list[Scene]:
 
 
 def read(posh: PoSh, text: str) -> Description:
-    [found] = posh.reader.read([text])
+    [found] = posh.graph_reader.read([text])
     assert isinstance(found, Description)
     return found
 

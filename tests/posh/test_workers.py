@@ -87,8 +87,8 @@ def pooled() -> Iterator[PoSh]:
 
 
 def workers_of(metric: PoSh) -> Workers:
-    assert isinstance(metric.reader, PooledReader)
-    return metric.reader.workers
+    assert isinstance(metric.graph_reader, PooledReader)
+    return metric.graph_reader.workers
 
 
 def children(workers: Workers) -> list[int]:

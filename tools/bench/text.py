@@ -205,7 +205,7 @@ def speed(options: argparse.Namespace) -> None:
     unit = seconds(reference_workload, options.repeats)
     print(f"reference workload: {unit:.3f} s")
     texts = [list(side) for side in zip(*pairs, strict=True)]
-    read = PoSh().reader.read([text for side in texts for text in side])
+    read = PoSh().graph_reader.read([text for side in texts for text in side])
     parses = {each.text: each for each in read if isinstance(each, Description)}
     ways: dict[str, Callable[[], object]] = {
         "from texts": lambda: PoSh().score(*texts),
@@ -287,7 +287,7 @@ def simulate(goldens: Sequence[Golden], own: float, counts: Iterable[int]) -> No
         reading, scoring = Watch(), Watch()
         for each in references:
             with reading:
-                posh.reader.read([each], keep=True)
+                posh.graph_reader.read([each], keep=True)
         with scoring:
             for start in range(0, len(pairs), size):
                 posh.score(*map(list, zip(*pairs[start : start + size], strict=True)))

@@ -90,5 +90,5 @@ class PromptingJudge(Recorder):
 def metric(reader: Reader, judge: Judge | None = None) -> PoSh:
     """Make a metric with another reader, by default with the embedded judge."""
     posh = PoSh(judge) if judge else PoSh()
-    posh.reader = reader
+    posh.graph_reader = reader
     return posh

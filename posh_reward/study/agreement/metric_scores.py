@@ -228,7 +228,7 @@ class PoshMeasure:
     def _score_pairs(self, pairs: Sequence[TextPair]) -> list[Scores]:
         generations = [pair.generation for pair in pairs]
         if self.posh.store is not None:
-            self.posh.reader.read(generations, keep=True)
+            self.posh.graph_reader.read(generations, keep=True)
         return self.posh.score(generations, [pair.reference for pair in pairs])
 
 

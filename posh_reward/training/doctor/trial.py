@@ -55,9 +55,9 @@ def grade_after_wakings(device: str, wakings: str, settings: str, check: str) ->
     separate_vllm_caches(os.environ)  # compiles where the first rank of a run will look
     _select_device(device)
     metric = load_metric(json.loads(settings))
-    metric.reader.read([GENERATION])  # loads the parser, and compiles its kernels
+    metric.graph_reader.read([GENERATION])  # loads the parser, and compiles its kernels
     began = time.perf_counter()
-    metric.reader.read([REFERENCE])
+    metric.graph_reader.read([REFERENCE])
     result: dict[str, Any] = {"reading": time.perf_counter() - began, **_reader_devices(metric)}
     before = _used_gib(device)
     graded: list[list[float]] = []
@@ -96,9 +96,9 @@ def _reader_devices(metric: Any) -> dict[str, str]:
     """Return the devices of the parser and of Maverick, if the metric has them."""
     from posh_reward.graph.parse import is_on_gpu
 
-    devices = {"parser": "GPU" if is_on_gpu(metric.reader.nlp) else "CPU"}
-    if hasattr(metric.reader.coref, "on_gpu"):
-        devices["coref"] = "GPU" if metric.reader.coref.on_gpu else "CPU"
+    devices = {"parser": "GPU" if is_on_gpu(metric.graph_reader.nlp) else "CPU"}
+    if hasattr(metric.graph_reader.coref, "on_gpu"):
+        devices["coref"] = "GPU" if metric.graph_reader.coref.on_gpu else "CPU"
     return devices
 
 

@@ -32,7 +32,7 @@ def f1(posh: PoSh, text: str) -> float:
 
 
 def read(text: str) -> Description:
-    [found] = PoSh().reader.read([text])
+    [found] = PoSh().graph_reader.read([text])
     assert isinstance(found, Description)
     return found
 
