@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import count
 from math import fsum
 from numbers import Real
@@ -78,6 +79,11 @@ class Failure:
 LABELS = ("1", "2", "3", "4", "5")
 """A judge's possible answers on POSH's scale, worst first (paper, A.1.4)."""
 LOWEST_GRADE, HIGHEST_GRADE = 1.0, 5.0
+
+Value = Literal["contradicted", "unmentioned", "supported"]
+VALUES: tuple[Value, ...] = get_args(Value)
+"""What a text can say of another's sentence: that it is false, nothing, or that it is true. Worst
+first, as labels are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +181,15 @@ class Description:
     clusters: Clusters = ()
     original: str | None = None  # the text before stripping, if that changed it
 
+    @cached_property
+    def sentences(self) -> tuple[Span, ...]:
+        """Spans of the sentences that the parser found, but for those without a word."""
+        spans: dict[int, Span] = {}
+        for token in self.tokens:
+            start, _ = spans.get(token.sentence, token.span)
+            spans[token.sentence] = start, token.span[1]
+        return tuple((a, b) for a, b in spans.values() if any(map(str.isalnum, self.text[a:b])))
+
 
 class Question(NamedTuple):
     """One question to a judge, in structured form; language models get it as a prompt.
@@ -194,6 +209,19 @@ class Question(NamedTuple):
     other_entity: int | None = None  # index of the object entity; None unless a relation
     raw: str | None = None  # ``identifier`` before rewriting; None if it was not rewritten
     image: PromptImage | None = None  # searched in place of ``target``; None: the text is searched
+
+
+class Sentence(NamedTuple):
+    """A sentence of ``source``, to be read against ``target``."""
+
+    source: Description
+    target: Description
+    span: Span  # into the source's text
+
+    @property
+    def text(self) -> str:
+        start, end = self.span
+        return self.source.text[start:end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +306,29 @@ class ImageGrade:
 
 
 @dataclass(frozen=True, slots=True)
+class SentenceVerdict:
+    """What the reference says of one sentence of the generation, as probabilities."""
+
+    span: Span  # into the generation
+    contradicted: Share
+    unmentioned: Share
+    supported: Share
+
+    @property
+    def value(self) -> Value:
+        """The likeliest of the three; unmentioned if that leaves a doubt."""
+        likeliest = max(self.contradicted, self.unmentioned, self.supported)
+        if likeliest == self.unmentioned or self.contradicted == self.supported:
+            return "unmentioned"
+        return "supported" if likeliest == self.supported else "contradicted"
+
+    @property
+    def grade(self) -> float:
+        """Mean grade of what the sentence says: the highest if it is supported, else the lowest."""
+        return LOWEST_GRADE + (HIGHEST_GRADE - LOWEST_GRADE) * self.supported
+
+
+@dataclass(frozen=True, slots=True)
 class Element:
     """One graded element of a scene graph; a score is the mean over elements."""
 
@@ -301,6 +352,8 @@ class Element:
     """Reason for a missing grade."""
     image_grade: ImageGrade | None = None
     """None if the image was not consulted. ``grade`` is the higher of the two."""
+    decided_by: Literal["supported", "contradicted"] | None = None
+    """Value of the sentence that decided the grade; None if the judge's or the image's counts."""
 
     @property
     def witness(self) -> Literal["reference", "image"] | None:
@@ -377,6 +430,8 @@ class Scores:
     """Number of elements in the mean of ``recall``."""
     doubtful_share: Share = 0.0
     """Share of judge replies whose labels had less than half of the probability."""
+    sentences: tuple[SentenceVerdict, ...] = ()
+    """Of the generation, if a sentence reader read it against the reference."""
 
     def __post_init__(self) -> None:
         if self.elements:

@@ -1,5 +1,8 @@
 """One direction of one pair: entities in two passes, then attributes and relations.
 
+What a sentence reader found supported as a whole (``posh.sentences``) has at least its sentence's
+grade.
+
 With an image as second witness two more passes follow. A true detail that the reference lacks is a
 mistake to POSH. So the image is consulted about elements that the reference does not support, and
 the higher of the two grades counts, as in PROVE's truthfulness.
@@ -8,7 +11,8 @@ the higher of the two grades counts, as in PROVE's truthfulness.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from posh_reward.posh.names import (
     MIN_PRESENT_GRADE,
@@ -39,6 +43,7 @@ from posh_reward.types import (
     Kind,
     PromptImage,
     Question,
+    SentenceVerdict,
     Span,
     Verdict,
 )
@@ -76,6 +81,7 @@ def examine(
     direction: Direction,
     *,
     pace: Pace = "lazy",
+    sentences: Sequence[SentenceVerdict] = (),
     image: PromptImage | None = None,
     supported: float = MIN_SUPPORTED_GRADE,
 ) -> Steps:
@@ -86,6 +92,7 @@ def examine(
         target: the description in which they are sought.
         direction: "precision" if ``source`` is the generation, "recall" if it is the reference.
         pace: how much is asked at a time; the result does not depend on it.
+        sentences: of ``source``, as a reader found them in ``target``; none is contradicted.
         image: consulted about elements that ``target`` does not support; None: no witness.
         supported: grade of ``target`` at which the image is no longer consulted.
 
@@ -116,6 +123,8 @@ def examine(
     for element, verdict in zip(pending, verdicts[: len(pending)], strict=True):
         element.grade, element.failure = verdict.grade, verdict.failure
         state.count_reply(verdict)
+    for element in elements:
+        element.take_sentences(sentences)
     if image is not None:
         yield from _ask_image(image, supported, state, elements)
     graded = tuple([element.to_element() for element in elements])
@@ -134,6 +143,7 @@ class OpenElement:
     direct: bool = True
     """False if the question is not asked, since an entity is absent or its judgment failed."""
     image_grade: ImageGrade | None = None
+    decided_by: Literal["supported", "contradicted"] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -143,6 +153,16 @@ class OpenElement:
     def is_below(self, grade: float) -> bool:
         """Return True if the element has a lower grade."""
         return self.grade is not None and self.grade < grade
+
+    def take_sentences(self, sentences: Sequence[SentenceVerdict]) -> None:
+        """Take the best grade of the supported sentences that state the element, if it is higher.
+
+        A failed judgment stays one: its grade is unknown, so it is not known to be lower.
+        """
+        for sentence in sentences:
+            states = any(_stands_in(start, [sentence.span]) for start, _ in self.spans)
+            if states and sentence.value == "supported" and self.is_below(sentence.grade):
+                self.grade, self.decided_by = sentence.grade, "supported"
 
     def take_image(self, verdict: Verdict) -> None:
         """Take the image's answer: the higher grade counts.
@@ -170,6 +190,7 @@ class OpenElement:
             self.direct,
             self.failure,
             self.image_grade,
+            self.decided_by,
         )
 
 
@@ -254,6 +275,30 @@ def _open_dependent(state: SearchState, question: Question, spans: tuple[Span, .
     if not all(state.matches[end].present for end in ends):
         return OpenElement(question, spans, LOWEST_GRADE, direct=False)
     return OpenElement(question, spans)
+
+
+def list_mistakes(
+    source: Description, target: Description, contradicted: Sequence[SentenceVerdict]
+) -> list[Element]:
+    """List the elements that only contradicted sentences state: mistakes, without a question."""
+    index = GraphIndex(source.graph)
+    worst = {i: EntityMatch(name, LOWEST_GRADE) for i, name in enumerate(index.names)}
+    state = SearchState(source, target, "precision", index, worst | match_viewer(source.graph))
+    ends = [sentence.span for sentence in contradicted]
+    mistakes: list[Element] = []
+    for element in _open_elements(state):
+        if all(_stands_in(start, ends) for start, _ in element.spans):
+            mistakes.append(
+                replace(
+                    element.to_element(), grade=LOWEST_GRADE, direct=False,
+                    decided_by="contradicted",
+                )
+            )  # fmt: skip
+    return mistakes
+
+
+def _stands_in(place: int, spans: Sequence[Span]) -> bool:
+    return any(start <= place < end for start, end in spans)
 
 
 def _viewer_elements(state: SearchState) -> list[OpenElement]:

@@ -10,14 +10,11 @@ from posh_reward.models.model import Model, Sleepable
 from posh_reward.posh.search import Pace
 from posh_reward.posh.wording import build_prompt, build_rewrite_prompt, check_preset
 from posh_reward.store import Store
-from posh_reward.types import LABELS, Phrase, Question, Reply, Usage, Verdict
+from posh_reward.types import LABELS, Phrase, Question, Reply, Sentence, Usage, Verdict
 
 
-class Witness(Sleepable, Protocol):
-    """A source of answers about images: a judge that sees, or one that knows the drawing.
-
-    A question that the image does not settle is a failure of kind ``reply``, never a guess.
-    """
+class Answerer(Sleepable, Protocol):
+    """A source of answers: a judge, a witness or a sentence reader."""
 
     @property
     def name(self) -> str:
@@ -27,11 +24,25 @@ class Witness(Sleepable, Protocol):
     def usage(self) -> Usage:
         """Questions, tokens and seconds so far."""
 
+    def close(self) -> None:
+        """Release everything; it is not used again."""
+
+
+class Witness(Answerer, Protocol):
+    """A source of answers about images: a judge that sees, or one that knows the drawing.
+
+    A question that the image does not settle is a failure of kind ``reply``, never a guess.
+    """
+
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         """One verdict per question, in order; a failure is a verdict with its reason."""
 
-    def close(self) -> None:
-        """Release everything; the judge is not used again."""
+
+class SentenceReader(Answerer, Protocol):
+    """A source of verdicts on whole sentences. A bad sentence does not affect the others."""
+
+    def read(self, sentences: Sequence[Sentence]) -> list[Verdict]:
+        """One distribution over ``types.VALUES`` per sentence, in order, or a failure."""
 
 
 def takes_images(witness: Witness) -> bool:

@@ -10,6 +10,7 @@ from posh_reward.datasets.load_dataset import is_drawn
 from posh_reward.errors import InputError
 from posh_reward.models.model import MODELS, model_settings
 from posh_reward.posh.judge import Judge, PromptJudge, Witness, takes_images
+from posh_reward.posh.prompt_reader import PromptReader
 from posh_reward.settings import SETTINGS_SUFFIXES, build_from_settings, shorten
 from posh_reward.store import Store
 
@@ -144,14 +145,16 @@ def resolve_witness(
     return witness
 
 
-def check_prompts_match(judge: PromptJudge, preset: str, store: Store | None) -> None:
-    """Check that a judge uses the metric's preset and store."""
+def check_prompts_match(
+    judge: PromptJudge | PromptReader, preset: str, store: Store | None
+) -> None:
+    """Check that a judge or a reader uses the metric's preset and store."""
     if judge.preset != preset:
         raise InputError(
-            f"the judge asks by preset {judge.preset!r}, the metric by {preset!r}: use the same"
+            f"{judge.name} asks by preset {judge.preset!r}, the metric by {preset!r}: use the same"
         )
     if store is not None and judge.store is None:
         raise InputError(
-            "the judge was made without the store, so its answers would not be kept: pass the "
-            "store to PromptJudge as well"
+            f"{judge.name} was made without the store, so its answers would not be kept: pass "
+            f"the store to {type(judge).__name__} as well"
         )

@@ -110,6 +110,15 @@ def read_counted_score(score: Scores, axis: str) -> float | None:
     return score_in_means(partial(getattr, score), axis)
 
 
+def sentence_figures(scores: Sequence[Scores]) -> dict[str, float]:
+    """Return the share of sentences that the reference contradicts, and of those it supports."""
+    values = [sentence.value for score in scores for sentence in score.sentences]
+    return {
+        "contradicted_share": mean([float(value == "contradicted") for value in values]),
+        "supported_share": mean([float(value == "supported") for value in values]),
+    }
+
+
 def witness_figures(scores: Sequence[Scores]) -> dict[str, float]:
     """Return what the image contributed to one call.
 

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import astuple, replace
+from itertools import islice
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from posh_reward.errors import InputError, PoshError
+from posh_reward.embedded.judge.facts_reader import FactsReader
+from posh_reward.errors import InputError, JudgeError, PoshError
 from posh_reward.graph.coreference import Coreferencer, load_coref
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
 from posh_reward.metrics.metric import (
@@ -17,30 +19,45 @@ from posh_reward.metrics.metric import (
     build_signature,
     check_lengths,
     check_sizes,
-    join_references,
 )
 from posh_reward.models.asker import READING_VERSION as REPLY_VERSION
 from posh_reward.models.model import keep_awake
-from posh_reward.models.prompt_images import load_prompt_images
 from posh_reward.posh import means
 from posh_reward.posh.batch import fewer_collections, run_batched
 from posh_reward.posh.examine import MIN_SUPPORTED_GRADE, Examination, Steps, examine
-from posh_reward.posh.judge import Judge, PromptJudge, Witness, find_base_judge, list_stages
+from posh_reward.posh.judge import (
+    Answerer,
+    Judge,
+    PromptJudge,
+    SentenceReader,
+    Witness,
+    find_base_judge,
+    list_stages,
+)
 from posh_reward.posh.load_judge import check_prompts_match, load_judge, resolve_witness
+from posh_reward.posh.load_reader import resolve_reader
 from posh_reward.posh.names import ASKING_VERSION, MIN_PRESENT_GRADE
+from posh_reward.posh.pairs import (
+    DescriptionPair,
+    PairTask,
+    list_usable,
+    make_tasks,
+    pair_descriptions,
+)
+from posh_reward.posh.prompt_reader import PromptReader
 from posh_reward.posh.rewriter import Rewriter
 from posh_reward.posh.search import get_pace
+from posh_reward.posh.sentences import check_sentence
 from posh_reward.posh.wording import PRESET, check_preset
 from posh_reward.process.locks import at_work
 from posh_reward.store import Store, open_store
-from posh_reward.text_values import read_text, read_texts
 from posh_reward.types import (
     HIGHEST_GRADE,
     LOWEST_GRADE,
     Description,
     Failure,
-    PromptImage,
     Scores,
+    Sentence,
     Usage,
 )
 
@@ -50,55 +67,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class PairTask(NamedTuple):
-    """One pair to score; equal tasks are scored once."""
-
-    generation: str | Failure
-    reference: str | Failure
-    image: PromptImage | Failure | None
-    joined: bool = False  # ``reference`` consists of several
-
-
-class DescriptionPair(NamedTuple):
-    """A pair ready to be examined."""
-
-    generation: Description
-    reference: Description
-    image: PromptImage | None
-
-
 Reference = str | Sequence[str] | None
-
-
-def make_tasks(
-    generations: Sequence[object], references: Sequence[object], images: Sequence[object] | None
-) -> list[PairTask]:
-    """Pair the arguments of a call; several references of one pair become one text."""
-    prompt_images = [None] * len(generations) if images is None else load_prompt_images(images)
-    tasks = []
-    for generation, reference, image in zip(generations, references, prompt_images, strict=True):
-        texts = read_texts(reference)
-        if isinstance(texts, Failure):
-            tasks.append(PairTask(read_text(generation), texts, image))
-        else:
-            whole, joined = join_references(texts), len(texts) > 1
-            tasks.append(PairTask(read_text(generation), whole, image, joined))
-    return tasks
-
-
-def pair_descriptions(
-    generation: Description | Failure, reference: Description | Failure, task: PairTask
-) -> DescriptionPair | Failure:
-    """Return the pair, or the reason why it cannot be examined."""
-    if isinstance(reference, Failure):
-        return reference.about("the reference")
-    if isinstance(generation, Failure):
-        return generation.about("the generation")
-    if isinstance(task.image, Failure):
-        return task.image
-    if not reference.text:
-        return Failure("text", "the reference is empty")
-    return DescriptionPair(generation, reference, task.image)
 
 
 class PoSh:
@@ -112,6 +81,10 @@ class PoSh:
         coref: a name ("rules", "none") or a ``Coreferencer``.
         preset: wording of the questions to LLM judges; see ``wording.PRESET``.
         parser_device: "auto", the GPU for a transformer pipeline if it works there; or "cpu".
+        reader: reads each sentence of a generation against its reference as a whole
+            (docs/sentences.md). "judge": the judge's language model, or the embedded judge's
+            certain facts; or an NLI cross-encoder, a language model, or a ``SentenceReader``
+            (``load_reader``). None: only elements are judged, as in the paper.
         weights: weights of entities, attributes and relations in the means; a mapping such
             as ``{"relation": 0.5}`` leaves the others at 1.
         witness: looks at the image where the reference does not support an element
@@ -141,6 +114,7 @@ class PoSh:
         preset: str = "released",
         *,
         parser_device: str = "auto",
+        reader: str | Mapping[str, Any] | SentenceReader | None = None,
         weights: means.Weights | Mapping[str, float] = means.EQUAL_WEIGHTS,
         witness: str | Mapping[str, Any] | Witness | None = None,
         supported: float = MIN_SUPPORTED_GRADE,
@@ -166,11 +140,14 @@ class PoSh:
         if witness is not None:
             self.witness = resolve_witness(witness, base, preset, self.store)
         self._supported = supported
-        judges = (*list_stages(self.judge), self.witness)
-        prompt_judges = [each for each in judges if isinstance(each, PromptJudge)]
-        for each in prompt_judges:
+        self.sentence_reader: SentenceReader | None = None
+        if reader is not None:
+            self.sentence_reader = resolve_reader(reader, base, preset, self.store)
+        judges = (*list_stages(self.judge), self.witness, self.sentence_reader)
+        prompters = [each for each in judges if isinstance(each, PromptJudge | PromptReader)]
+        for each in prompters:
             check_prompts_match(each, preset, self.store)
-        self._uses_models = bool(prompt_judges)
+        self._uses_models = bool(prompters)
         self.weights = means.read_weights(weights)
         resolver = load_coref(coref) if isinstance(coref, str) else coref
         reading: dict[str, Any] = {
@@ -181,6 +158,8 @@ class PoSh:
             from posh_reward.posh.pooled_reader import make_pooled_reader
 
             shared = {"preset": preset, "weights": astuple(self.weights)}
+            if self._reads_facts:
+                shared["reader"] = "judge"
             self._pool = make_pooled_reader(processes, shared, parser, resolver, **reading)
         self.graph_reader: Reader = self._pool or Reader(parser, resolver, **reading)
         self._pairs_at_once = pairs_at_once
@@ -214,6 +193,8 @@ class PoSh:
         }
         if self.weights != means.EQUAL_WEIGHTS:
             fields["weights"] = ",".join(f"{weight:g}" for weight in astuple(self.weights))
+        if self.sentence_reader is not None:
+            fields["reader"] = self.sentence_reader.name
         if self.witness is not None:
             fields |= {"witness": self.witness.name, "supported": f"{self._supported:g}"}
         if joined:
@@ -242,11 +223,15 @@ class PoSh:
             total = total + other.usage
         return total
 
-    def _list_answerers(self) -> list[Witness]:
-        """List the judge and the witness; a model that is both, with one total of usage, once."""
-        if self.witness is None or find_base_judge(self.judge).usage is self.witness.usage:
-            return [self.judge]
-        return [self.judge, self.witness]
+    def _list_answerers(self) -> list[Answerer]:
+        """List judge, witness and reader; a model that is several, with one usage, comes once."""
+        answerers: list[Answerer] = [self.judge]
+        known = [find_base_judge(self.judge).usage]
+        for each in (self.witness, self.sentence_reader):
+            if each is not None and not any(each.usage is usage for usage in known):
+                answerers.append(each)
+                known.append(each.usage)
+        return answerers
 
     @property
     def wants_images(self) -> bool:
@@ -254,9 +239,12 @@ class PoSh:
         return self.witness is not None
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
-        if self.witness is None:
-            return means.figures(scores)
-        return means.figures(scores) | means.witness_figures(scores)
+        figures = means.figures(scores)
+        if self.sentence_reader is not None:
+            figures |= means.sentence_figures(scores)
+        if self.witness is not None:
+            figures |= means.witness_figures(scores)
+        return figures
 
     def columns(self, scores: Sequence[Scores]) -> dict[str, list[float | None]]:
         return means.columns(scores)
@@ -366,9 +354,17 @@ class PoSh:
         return scores
 
     @property
+    def _reads_facts(self) -> bool:
+        """True if the embedded judge's own facts read sentences, as those of workers do."""
+        reader = self.sentence_reader
+        return isinstance(reader, FactsReader) and reader.judge is self.judge
+
+    @property
     def _judged_by_workers(self) -> bool:
         """True if workers can do all of a pair: its judge and its resolver are those they have."""
         if self._pool is None or self.witness is not None:
+            return False
+        if self.sentence_reader is not None and not self._reads_facts:
             return False
         return self._pool.workers_resolve and bool(getattr(self.judge, "works_in_processes", False))
 
@@ -377,8 +373,11 @@ class PoSh:
         # Keep the references' graphs: they recur every epoch, generations hardly ever.
         references = self._read_texts([task.reference for task in tasks], keep=True)
         pairs = list(map(pair_descriptions, generations, references, tasks))
-        usable = [pair for pair in pairs if not isinstance(pair, Failure)]
-        examinations = self._examine_pairs(usable)
+        if any(isinstance(pair, DescriptionPair) for pair in pairs):
+            # Once for all questions: a model that sleeps between calls may take seconds to wake.
+            with keep_awake(*self._list_answerers()):
+                pairs = self._read_sentences(pairs)
+                examinations = self._examine_pairs(list_usable(pairs))
         signatures = {joined: self._build_signature(joined=joined) for joined in (False, True)}
         scores: list[Scores] = []
         for pair, task in zip(pairs, tasks, strict=True):
@@ -389,6 +388,48 @@ class PoSh:
                 precision, recall = next(examinations)
                 scores.append(self._build_scores(pair, precision, recall, signature))
         return scores
+
+    def _read_sentences(
+        self, pairs: list[DescriptionPair | Failure]
+    ) -> list[DescriptionPair | Failure]:
+        """Read the generations' sentences, and leave out the contradicted ones."""
+        if self.sentence_reader is None:
+            return pairs
+        sentences: list[Sentence] = []
+        for usable in list_usable(pairs):
+            text, reference, *_ = usable
+            sentences += [Sentence(text, reference, span) for span in text.sentences]
+        answers = self.sentence_reader.read(sentences)
+        if len(answers) != len(sentences):
+            raise JudgeError(f"the reader gave {len(answers)} answers to {len(sentences)}")
+        verdicts = iter(map(check_sentence, answers))
+        read: list[DescriptionPair | Failure] = []
+        for pair in pairs:
+            if isinstance(pair, Failure):
+                read.append(pair)
+            else:
+                own = list(islice(verdicts, len(pair.generation.sentences)))
+                read.append(pair.with_sentences(own))
+        return self._read_excerpts(read)
+
+    def _read_excerpts(
+        self, pairs: list[DescriptionPair | Failure]
+    ) -> list[DescriptionPair | Failure]:
+        """Read what is left of each generation without its contradicted sentences."""
+        cut = [pair for pair in list_usable(pairs) if pair.excerpt is not None]
+        texts = [pair.excerpt.text for pair in cut if pair.excerpt is not None]
+        descriptions = iter(self.graph_reader.read(texts))
+        read: list[DescriptionPair | Failure] = []
+        for pair in pairs:
+            if isinstance(pair, DescriptionPair) and pair.excerpt is not None:
+                left = next(descriptions)
+                if isinstance(left, Failure):
+                    read.append(left.about("the generation without a contradicted sentence"))
+                else:
+                    read.append(pair._replace(examined=left))
+            else:
+                read.append(pair)
+        return read
 
     def _read_texts(
         self, texts: Sequence[str | Failure], *, keep: bool = False
@@ -402,26 +443,25 @@ class PoSh:
     def _examine_pairs(
         self, pairs: list[DescriptionPair]
     ) -> Iterator[tuple[Examination, Examination]]:
-        """Return (precision, recall) of each pair; the judge is awake only during the call."""
-        if not pairs:
-            return iter(())
-        with keep_awake(*self._list_answerers()):
-            pace = get_pace(self.judge)
-            steps: list[Steps] = []
-            for text, reference, image in pairs:
-                precision = examine(
-                    text, reference, "precision",
-                    pace=pace, image=image, supported=self._supported,
-                )  # fmt: skip
-                steps += precision, examine(reference, text, "recall", pace=pace)
-            # Both directions of all pairs run side by side, so that they share the judge's calls.
-            results = run_batched(steps, self.judge, self._rewriter, self.witness)
+        """Return (precision, recall) of each pair."""
+        pace = get_pace(self.judge)
+        steps: list[Steps] = []
+        for pair in pairs:
+            text = pair.generation if pair.examined is None else pair.examined
+            precision = examine(
+                text, pair.reference, "precision", pace=pace, sentences=pair.list_examined(),
+                image=pair.image, supported=self._supported,
+            )  # fmt: skip
+            steps += precision, examine(pair.reference, text, "recall", pace=pace)
+        # Both directions of all pairs run side by side, so that they share the judge's calls.
+        results = run_batched(steps, self.judge, self._rewriter, self.witness)
         return zip(results[::2], results[1::2], strict=True)
 
     def _build_scores(
         self, pair: DescriptionPair, precision: Examination, recall: Examination, signature: str
     ) -> Scores:
-        precision_score = means.mean_score(precision.elements, self.weights)
+        stated = pair.complete(precision.elements)
+        precision_score = means.mean_score(stated, self.weights)
         recall_score = means.mean_score(recall.elements, self.weights)
         doubtful = precision.doubtful + recall.doubtful
         return Scores(
@@ -429,10 +469,11 @@ class PoSh:
             recall=recall_score,
             f1=means.harmonic_mean(precision_score, recall_score),
             signature=signature,
-            elements=precision.elements + recall.elements,
+            elements=stated + recall.elements,
             failure=precision.failure or recall.failure,
             unparsed=precision.unparsed + recall.unparsed,
             doubtful_share=doubtful / max(precision.replies + recall.replies, 1),
             generation=pair.generation.text,
             reference=pair.reference.text,
+            sentences=pair.sentences,
         )

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from posh_reward.errors import InputError
 from posh_reward.metrics.wording import load_sections
 from posh_reward.models.model import Prompt
-from posh_reward.types import Description, Phrase, Question
+from posh_reward.types import Description, Direction, Phrase, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,19 @@ def build_prompt(question: Question, preset: str = "released") -> Prompt:
     suffix = "".join(_question_and_rest(question, preset))
     if question.image is not None:
         return Prompt(_fill_opening(preset, "prompt.image", "", ""), suffix, (question.image,))
-    reference, generation = _original_text(question.target), _original_text(question.source)
-    if question.direction == "recall":
-        reference, generation = generation, reference
     return Prompt(
-        _fill_opening(preset, f"prompt.{question.direction}", reference, generation), suffix
+        build_opening(question.direction, question.source, question.target, preset), suffix
     )
+
+
+def build_opening(
+    direction: Direction, source: Description, target: Description, preset: str
+) -> str:
+    """Return what all questions about a pair in one direction begin with."""
+    reference, generation = _original_text(target), _original_text(source)
+    if direction == "recall":
+        reference, generation = generation, reference
+    return _fill_opening(preset, f"prompt.{direction}", reference, generation)
 
 
 def _original_text(description: Description) -> str:

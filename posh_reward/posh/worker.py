@@ -27,7 +27,8 @@ from posh_reward.errors import PoshError
 from posh_reward.graph.reader import write_description
 from posh_reward.metrics.records import records_adapter
 from posh_reward.posh.means import Weights
-from posh_reward.posh.posh import PairTask, PoSh
+from posh_reward.posh.pairs import PairTask
+from posh_reward.posh.posh import PoSh
 from posh_reward.posh.workers import WorkerPair
 from posh_reward.types import Description, Usage
 

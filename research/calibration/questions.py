@@ -53,7 +53,7 @@ class Recorder(EmbeddedJudge):
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """Grade as the judge does, but raise absent entities to the lowest grade of presence."""
         for request in requests:
-            pair_features = self._load_pair_features(request.source, request.target)
+            pair_features = self.compare(request.source, request.target)
             self.features[key_of(request)] = self._compute_features(pair_features, request)
             low, high = (
                 apply_overrides(pair_features.alignment, request, value) for value in (0.0, 1.0)

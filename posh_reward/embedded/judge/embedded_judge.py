@@ -128,7 +128,7 @@ class EmbeddedJudge:
             cache.clear()
 
     def _predict_value(self, question: Question) -> float:
-        pair_features = self._load_pair_features(question.source, question.target)
+        pair_features = self.compare(question.source, question.target)
         features = self._compute_features(pair_features, question)
         value = predict(self.weights[question.kind], features)
         return apply_overrides(pair_features.alignment, question, value)
@@ -158,7 +158,8 @@ class EmbeddedJudge:
             self._encoded, description, lambda d: EncodedDescription(d, encode), MAX_ENCODED_TEXTS
         )
 
-    def _load_pair_features(self, source: Description, target: Description) -> PairFeatures:
+    def compare(self, source: Description, target: Description) -> PairFeatures:
+        """Return the features of ``source``'s elements from ``target``, kept for further calls."""
         a = get_or_make(self._indexes, source, DescriptionIndex, MAX_CACHED_WHILE_AWAKE)
         b = get_or_make(self._indexes, target, DescriptionIndex, MAX_CACHED_WHILE_AWAKE)
         features = self._pair_features.get((source.text, target.text))

@@ -65,6 +65,8 @@ CONTRADICTING_FEATURES = (
     "other_preposition",
 )  # fmt: skip
 """Features that contradict a claim."""
+CERTAIN_CONTRADICTIONS = ("denied", "opposed", "excluded")
+"""Those that, between things that are surely the same, leave no doubt."""
 CHANCE_CONTRADICTIONS = ("exchanged", "other_preposition", "other_verb")
 """Those that a long text contains by chance, since it says more of each entity. There only a
 place that excludes another one of the very same two entities counts fully."""
@@ -461,6 +463,25 @@ def apply_overrides(alignment: Alignment, question: Question, value: float) -> f
     if ours == theirs:
         return value
     return DENIED_VALUE if theirs else ABSENCE_VALUE * (1 - value)
+
+
+def contradicts_for_certain(features: PairFeatures, question: Question) -> bool:
+    """Return True if the target contradicts an element whose ends it surely has.
+
+    Absence is none, nor is what contradicts by chance in a long text.
+    """
+    alignment = features.alignment
+    ends = [question.entity]
+    if question.other_entity is not None:
+        ends.append(question.other_entity)
+    if any(alignment.uncertainty(end) or not alignment.candidates(end) for end in ends):
+        return False
+    if apply_overrides(alignment, question, value=1.0) == DENIED_VALUE:
+        return True
+    if question.kind == "entity":
+        return False
+    found = features.compute_features(question)
+    return any(found.get(name, 0.0) == 1 for name in CERTAIN_CONTRADICTIONS)
 
 
 def is_absent(alignment: Alignment, entity: int) -> bool:

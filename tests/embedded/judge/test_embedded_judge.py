@@ -336,8 +336,8 @@ def test_white_space_around_a_text_makes_no_other_reading() -> None:
     judge = EmbeddedJudge()
     reference = describe_doc(parse(HAT.format(who="man", what="red")), ())
     generation = replace(reference, original=f"{reference.text}\n")
-    features = judge._load_pair_features(generation, reference)
-    judge._load_pair_features(reference, generation)
-    assert judge._load_pair_features(generation, reference) is features, (
+    features = judge.compare(generation, reference)
+    judge.compare(reference, generation)
+    assert judge.compare(generation, reference) is features, (
         "kept, not made for each question"
     )
