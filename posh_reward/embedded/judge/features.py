@@ -65,8 +65,6 @@ CONTRADICTING_FEATURES = (
     "other_preposition",
 )  # fmt: skip
 """Features that contradict a claim."""
-CERTAIN_CONTRADICTIONS = ("denied", "opposed", "excluded")
-"""Those that, between things that are surely the same, leave no doubt."""
 CHANCE_CONTRADICTIONS = ("exchanged", "other_preposition", "other_verb")
 """Those that a long text contains by chance, since it says more of each entity. There only a
 place that excludes another one of the very same two entities counts fully."""
@@ -466,9 +464,10 @@ def apply_overrides(alignment: Alignment, question: Question, value: float) -> f
 
 
 def contradicts_for_certain(features: PairFeatures, question: Question) -> bool:
-    """Return True if the target contradicts an element whose ends it surely has.
+    """Return True if the target says the opposite of what surely is the same thing.
 
-    Absence is none, nor is what contradicts by chance in a long text.
+    That is another colour, count, material or size, an antonym, or a denial. Absence is none, nor
+    is what contradicts by chance in a long text.
     """
     alignment = features.alignment
     ends = [question.entity]
@@ -478,10 +477,15 @@ def contradicts_for_certain(features: PairFeatures, question: Question) -> bool:
         return False
     if apply_overrides(alignment, question, value=1.0) == DENIED_VALUE:
         return True
-    if question.kind == "entity":
+    if question.kind != "attribute" or any(
+        head in PLACES for head, _ in alignment.source.heads[question.entity]
+    ):
         return False
-    found = features.compute_features(question)
-    return any(found.get(name, 0.0) == 1 for name in CERTAIN_CONTRADICTIONS)
+    likeliest = alignment.candidates(question.entity)[0][0]
+    return features.compute_features(question).get("denied") == 1 and any(
+        alignment.contradicts(term, likeliest)
+        for term in find_terms(alignment, question.text or "")
+    )
 
 
 def is_absent(alignment: Alignment, entity: int) -> bool:
