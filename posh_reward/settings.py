@@ -28,7 +28,7 @@ UNCHECKED_VARIABLE = "POSH_UNCHECKED"
 KEY_VARIABLE = re.compile(r"[A-Z0-9_]*_API_KEY")
 DEFAULT_KEY_VARIABLE = "POSH_JUDGE_API_KEY"
 """Variable with the key of a served model whose settings name no other."""
-ADDRESS_SETTINGS = ("judge", "witness", "first", "model")
+ADDRESS_SETTINGS = ("judge", "witness", "reader", "first", "model")
 """Settings whose value may be a server's address."""
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -88,7 +88,7 @@ def _explain_unsafe(name: object, value: object, others: Mapping[Any, Any]) -> s
         return None if value else "it runs code that a file of weights may contain"
     if value in (None, False, ""):
         return None
-    if name == "encoder" and ":" in str(value):
+    if _names_function(name, value, others):
         return "it is code to run"
     if name == "attn_implementation" and "/" in str(value):
         return "it is a kernel to download and run"
@@ -100,6 +100,14 @@ def _explain_unsafe(name: object, value: object, others: Mapping[Any, Any]) -> s
     if name in ADDRESS_SETTINGS and is_address:
         return _find_key_sent(value, DEFAULT_KEY_VARIABLE)
     return UNSAFE_SETTINGS.get(str(name))
+
+
+def _names_function(name: object, value: object, others: Mapping[Any, Any]) -> bool:
+    """Return True for ``module:function`` where that would be imported and called."""
+    if name not in ("encoder", "reader") and not (name == "model" and others.get("name") == "nli"):
+        return False
+    is_address = str(value).startswith(("http://", "https://"))
+    return isinstance(value, str) and ":" in value and not is_address
 
 
 def _find_key_sent(urls: object, variable: object) -> str | None:

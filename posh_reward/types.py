@@ -185,7 +185,8 @@ class Description:
     def sentences(self) -> tuple[Span, ...]:
         """Spans of the sentences that the parser found, but for those without a word."""
         spans: dict[int, Span] = {}
-        for token in self.tokens:
+        words = [token for token in self.tokens if not token.text.isspace()]
+        for token in words:
             start, _ = spans.get(token.sentence, token.span)
             spans[token.sentence] = start, token.span[1]
         return tuple((a, b) for a, b in spans.values() if any(map(str.isalnum, self.text[a:b])))

@@ -147,7 +147,7 @@ def application(settings: Mapping[str, Any]) -> serve.Application:
     """
     with framework("ray[data,serve]==2.60.0"):
         from ray import serve
-    metric_names = ("judge", "parser", "coref", "preset", "witness", "store")
+    metric_names = ("judge", "parser", "coref", "preset", "reader", "witness", "store")
     metric: dict[str, Any] = {}
     options: dict[str, Any] = {}
     for name, value in settings.items():

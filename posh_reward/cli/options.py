@@ -190,9 +190,9 @@ def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> No
         kind = positive if each.name == "processes" else str
         add_flag(f"--{each.name}", type=kind, **each.metadata)
     add("--metric", metavar="FILE", help="YAML or JSON file with judge, parser, coref, preset, "
-        "witness, supported, store, weights, max_characters, pairs_at_once or processes; or "
-        "published, for the published metric; or a DAPO run's folder, for the metric that trained "
-        "it")  # fmt: skip
+        "reader, witness, supported, store, weights, max_characters, pairs_at_once or processes; "
+        "or published, for the published metric; or a DAPO run's folder, for the metric that "
+        "trained it")  # fmt: skip
     add_trust(group.add_argument)
 
 

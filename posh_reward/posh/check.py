@@ -9,10 +9,12 @@ from posh_reward.errors import JudgeError
 from posh_reward.metrics.metric import Figures, mean, read_signature_field
 from posh_reward.models.model import explain_doubtful_replies
 from posh_reward.posh.means import Weights
-from posh_reward.types import Scores
+from posh_reward.types import Scores, SentenceVerdict
 
 PROBES = ("A man in a red coat holds a small dog.", "Two ships sail under a dark sky.")
 """Texts of which each supports itself and nothing of the other."""
+NEGATED_PROBES = ("A man in a red coat is not holding a dog.", "No ship sails under a dark sky.")
+"""Sentences of which each contradicts the probe in its place."""
 MIN_SCORE_GAP = 0.15
 """Least distance of identical texts' scores above those of unrelated ones; scores are 0.2 to 1.
 SmolLM2-135M reaches 0.04."""
@@ -42,11 +44,13 @@ class PoshLike(Figures[Scores], Protocol):
 def check_judge(metric: PoshLike) -> None:
     """Score two texts against themselves and each other, with each judge of a cascade.
 
-    A witness may raise precision, so with one only recall is compared.
+    A witness may raise precision, so with one only recall is compared. A reader of sentences reads
+    the texts and their negations.
 
     Raises:
-        JudgeError: a pair has no score, most replies are not grades, or identical texts do not
-            score clearly above unrelated ones; the message has the remedy.
+        JudgeError: a pair has no score, most replies are not grades, identical texts do not score
+            clearly above unrelated ones, or the reader does not tell a sentence from its negation;
+            the message has the remedy.
     """
     columns: list[Sequence[object]] = [PROBES * 2, PROBES + PROBES[::-1]]
     if metric.wants_images:
@@ -57,6 +61,34 @@ def check_judge(metric: PoshLike) -> None:
         reason = explain_unfit(scores[:2], scores[2:], recall_only=metric.wants_images)
         if reason is not None:
             raise JudgeError(f"the judge {read_signature_field(each.signature, 'judge')} {reason}")
+    reader = read_signature_field(metric.signature, "reader")
+    if reader is not None:
+        columns[0], columns[1] = PROBES + NEGATED_PROBES, PROBES * 2
+        reason = explain_unreadable(metric.score(*columns))
+        if reason is not None:
+            raise JudgeError(f"the reader {reader} {reason}")
+
+
+def explain_unreadable(scores: Sequence[Scores]) -> str | None:
+    """Give the reason why a reader with these verdicts cannot read; None if it can.
+
+    The first half are sentences that their references state, the second half the same, negated.
+    """
+    verdicts: list[SentenceVerdict] = []
+    for score in scores:
+        if score.failure is not None:
+            return f"could not read a first sentence: {score.failure}"
+        verdicts += score.sentences
+    values = [each.value for each in verdicts]
+    half = len(values) // 2
+    if "contradicted" not in values[:half] and set(values[half:]) == {"contradicted"}:
+        return None
+    return (
+        f"does not tell a sentence from its negation: it calls stated ones "
+        f"{' and '.join(values[:half])}, and their negations {' and '.join(values[half:])}. Is it "
+        "trained on natural language inference, or instruction-tuned and large enough "
+        "(docs/sentences.md)?"
+    )
 
 
 def explain_unfit(

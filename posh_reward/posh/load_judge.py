@@ -10,6 +10,7 @@ from posh_reward.datasets.load_dataset import is_drawn
 from posh_reward.errors import InputError
 from posh_reward.models.model import MODELS, model_settings
 from posh_reward.posh.judge import Judge, PromptJudge, Witness, takes_images
+from posh_reward.posh.load_reader import OWN_READERS, read_reader
 from posh_reward.posh.prompt_reader import PromptReader
 from posh_reward.settings import SETTINGS_SUFFIXES, build_from_settings, shorten
 from posh_reward.store import Store
@@ -25,6 +26,7 @@ JUDGES = {
 WITNESSES = {"oracle": "posh_reward.posh.oracle:Oracle"}
 """Witnesses that do not judge texts. Every model that takes images is a witness, too."""
 
+ROLES = ("judge", "witness", "reader")  # settings of a metric that may be models
 STAGES = ("judge", "first")  # settings of a cascade that are judges themselves
 
 
@@ -106,13 +108,24 @@ def load_witness(
     return PromptJudge(build_from_settings(MODELS, options, "witness"), preset, store)
 
 
-def engine_settings(which: object, role: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the role and the settings of each language model behind a judge or a witness.
+def list_engines(metric: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """List the role and the settings of each model behind a metric, by the metric's settings."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for role in ROLES:
+        found += engine_settings(metric.get(role), role)
+    return found
+
+
+def engine_settings(which: Any, role: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the role and the settings of each model behind a judge, a witness or a reader.
 
     A cascade may have two, the "judge" and the "first judge".
     """
     if which in (None, "judge") or is_drawn(which):
         return []
+    if role == "reader":
+        options = read_reader(which)
+        return [] if options["name"] in OWN_READERS else [(role, options)]
     options = _read_settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
     if options["name"] == "cascade":
         roles = {"judge": role, "first": f"first {role}"}

@@ -17,7 +17,8 @@ from posh_reward.store import Store
 
 READERS = {"nli": "posh_reward.models.nli:NliReader"}
 """Readers with settings of their own: name -> ``module:class``. Every model of ``MODELS`` is one,
-too, and "judge" and "facts" have none."""
+too."""
+OWN_READERS = ("judge", "facts")  # those without settings
 
 
 def resolve_reader(
@@ -44,18 +45,25 @@ def resolve_reader(
         if not hasattr(which, "read"):
             raise InputError(f"reader is {which!r}: pass a name, settings or a SentenceReader")
         return which
-    if which == "judge":
+    options = read_reader(which)
+    if options["name"] == "judge":
         return _read_by_judge(judge, preset)
-    if which == "facts":
+    if options["name"] == "facts":
         return FactsReader(judge if isinstance(judge, EmbeddedJudge) else EmbeddedJudge())
-    if isinstance(which, str) and not _names_model(which):
-        which = {"name": "nli", "model": which}
-    options = model_settings(which, (*READERS, *MODELS), "reader")
     if options["name"] in READERS:
         reader: SentenceReader = build_from_settings(READERS, options, "reader")
         return reader
     options.pop("preset", None)
     return PromptReader(build_from_settings(MODELS, options, "reader"), preset, store)
+
+
+def read_reader(which: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reader's settings, with its ``name``: judge, facts, nli, or a language model's."""
+    if which in OWN_READERS:
+        return {"name": which}
+    if isinstance(which, str) and not _names_model(which):
+        return {"name": "nli", "model": which}
+    return model_settings(which, (*READERS, *MODELS), "reader")
 
 
 def _read_by_judge(judge: Judge, preset: str) -> SentenceReader:

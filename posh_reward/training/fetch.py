@@ -17,7 +17,7 @@ from posh_reward.datasets.load_dataset import check_dataset, check_name_of_hub, 
 from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install_command
 from posh_reward.graph.maverick import PAPER_WEIGHTS, default_env, locate_python, make_env
 from posh_reward.models.hub import MODEL_FILES, find_missing_file
-from posh_reward.posh.load_judge import engine_settings
+from posh_reward.posh.load_judge import ROLES, engine_settings, list_engines
 from posh_reward.posh.load_metric import read_metric
 from posh_reward.process.child import run_command
 from posh_reward.process.python import python_module
@@ -56,9 +56,9 @@ def list_assets(config: str, flags: Sequence[str] = ()) -> list[Asset]:
     """
     settings = _read_settings(config, flags)
     if "name" in settings:
-        return list(dict.fromkeys(_judge_assets(settings, "judge")))
+        return list(dict.fromkeys(_model_assets(engine_settings(settings, "judge"))))
     assets: list[Asset] = []
-    metric, names = settings, ("judge", "parser", "coref", "witness")
+    metric, names = settings, (*ROLES, "parser", "coref")
     is_recipe = "model_name_or_path" in settings or "dataset_name" in settings
     if is_recipe:
         metric = read_metric(settings.get("metric"), **{name: settings.get(name) for name in names})
@@ -67,8 +67,7 @@ def list_assets(config: str, flags: Sequence[str] = ()) -> list[Asset]:
         assets += _hub_assets("dataset", "dataset", find_dataset(settings)[0])
     # SFT and distillation have no metric, so neither judge nor parser.
     if not is_recipe or {"metric", "num_generations", *names} & settings.keys():
-        assets += _judge_assets(metric.get("judge"), "judge")
-        assets += _judge_assets(metric.get("witness"), "witness")
+        assets += _model_assets(list_engines(metric))
         assets += graph_assets(metric)
     return list(dict.fromkeys(assets))
 
@@ -236,10 +235,11 @@ def graph_assets(metric: Mapping[str, Any]) -> Iterator[Asset]:
         yield Asset("coreference", "model", MAVERICK_ENCODER, files=ENCODER_FILES)
 
 
-def _judge_assets(which: object, role: str) -> Iterator[Asset]:
-    """Yield the weights of a judge or a witness; a server loads its own."""
-    for user, options in engine_settings(which, role):
-        if options["name"] in ("transformers", "vllm"):
+def _model_assets(engines: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[Asset]:
+    """Yield the weights of a metric's models; a server loads its own."""
+    for user, options in engines:
+        is_function = options["name"] == "nli" and ":" in options["model"]
+        if options["name"] in ("transformers", "vllm", "nli") and not is_function:
             yield from _hub_assets(user, "model", options.get("model"), options.get("revision"))
 
 

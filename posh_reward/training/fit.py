@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posh_reward.errors import ConfigError
 from posh_reward.models.prompt_images import TOKEN_PIXELS
-from posh_reward.posh.load_judge import engine_settings
+from posh_reward.posh.load_judge import list_engines
 from posh_reward.posh.load_metric import metric_flags, read_metric
 from posh_reward.posh.workers import MAX_DEFAULT_PROCESSES, estimate_worker_gib
 from posh_reward.training.base_model import find_base_model
@@ -339,7 +339,7 @@ def build_run(script: Any, args: Any, model: Any, layout: Processes) -> Training
         generates=generates and not args.use_vllm,
         share=args.vllm_gpu_memory_utilization if colocated else None,
         policy_sleeps=bool(colocated and args.vllm_enable_sleep_mode),
-        graders=[*find_graders(metric, "judge"), *find_graders(metric, "witness")],
+        graders=find_graders(metric),
         parser=str(metric.get("parser", "embedded")),
         coref=str(metric.get("coref", "rules")),
         saves=count_saves(args),
@@ -377,12 +377,12 @@ def count_parameters(shape: ModelShape, size: int, layout: Processes) -> Paramet
     return Parameters(shape.adapters, adapter, shape.parameters, size)
 
 
-def find_graders(metric: Mapping[str, Any], role: str) -> list[tuple[str, JudgeOnGpu]]:
-    """Return the judges, or a witness of its own, on the GPU; those elsewhere are left out."""
+def find_graders(metric: Mapping[str, Any]) -> list[tuple[str, JudgeOnGpu]]:
+    """Return the judges, a witness or a reader of their own, on the GPU; others are left out."""
     makers = {"vllm": _vllm_grader, "transformers": _packed_grader}
     return [
         (user, makers[options["name"]](options))
-        for user, options in engine_settings(metric.get(role), role)
+        for user, options in list_engines(metric)
         if options["name"] in makers and options.get("device") != "cpu"
     ]
 

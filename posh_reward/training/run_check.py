@@ -24,7 +24,7 @@ from posh_reward.errors import (
     installed_version,
 )
 from posh_reward.graph.maverick import setup_command
-from posh_reward.posh.load_judge import engine_settings
+from posh_reward.posh.load_judge import ROLES, list_engines
 from posh_reward.posh.load_metric import load_metric
 from posh_reward.reward.shaping import build_shaping
 from posh_reward.training import run_settings
@@ -42,7 +42,11 @@ from posh_reward.training.fit import (
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # form of a name on the hub
 CHECKED_EXTRAS = ("train", "vllm", "server", "gpu")
 """Extras whose version bounds apply to a run, besides the package's own requirements."""
-ENGINE_PACKAGES = {"vllm": ("vllm", "gpu"), "server": ("httpx", "server")}
+ENGINE_PACKAGES = {
+    "vllm": ("vllm", "gpu"),
+    "server": ("httpx", "server"),
+    "nli": ("transformers", "train"),
+}
 """Name of a judge in settings -> its package, and the extra that installs it."""
 
 
@@ -214,12 +218,11 @@ def missing_packages(
         needs["deepspeed"] = (f"ZeRO-{layout.zero_stage}", "gpu")
     for tracker in {"wandb", "trackio"} & set(args.report_to or ()):
         needs[tracker] = (f"report_to {tracker}", "gpu")
-    for role in ("judge", "witness"):
-        for user, engine in engine_settings(metric.get(role), role):
-            # A judge with its own interpreter has its package there.
-            if engine["name"] in ENGINE_PACKAGES and not engine.get("python"):
-                package, extra = ENGINE_PACKAGES[engine["name"]]
-                needs.setdefault(package, (f"the {user}", extra))
+    for user, engine in list_engines(metric):
+        # A judge with its own interpreter has its package there.
+        if engine["name"] in ENGINE_PACKAGES and not engine.get("python"):
+            package, extra = ENGINE_PACKAGES[engine["name"]]
+            needs.setdefault(package, (f"the {user}", extra))
     if broken := run_settings.broken_deepspeed():
         yield broken
     for package, (user, extra) in needs.items():
@@ -325,7 +328,7 @@ def _describe_metric(script: Any) -> str:
     """Describe the metric: its parts, with the model of a judge given by settings."""
     defaults = {"judge": "embedded", "parser": "embedded", "coref": "rules", "preset": "released"}
     settings = defaults | run_settings.read_metric_settings(script)
-    for name in ("judge", "witness"):
+    for name in ROLES:
         if isinstance(options := settings.get(name), dict):
             settings[name] = options.get("model", options["name"])
     return ", ".join(f"{name} {value}" for name, value in settings.items())

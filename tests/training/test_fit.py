@@ -54,7 +54,7 @@ def test_a_sleeping_tensor_is_rounded_up_to_a_power_of_two() -> None:
 
 
 def test_eight_judges_asleep_take_332_gib() -> None:
-    [(_, judge)] = find_graders({"judge": "vllm"}, "judge")
+    [(_, judge)] = find_graders({"judge": "vllm"})
     assert round(8 * judge.asleep / 2**30) == 332
     assert round(8 * judge.weights / 2**30) == 220, "awake"
 
@@ -83,7 +83,7 @@ def tiny_run() -> TrainingRun:
         layout=NODE, shape=shape, parameters=count_parameters(shape, 2, NODE), batch=8, generated=8,
         image=1280, text=832, completion=768, checkpointing=True, tiles=True, generates=False,
         share=0.35, policy_sleeps=True,
-        graders=find_graders({"judge": "vllm"}, "judge"), parser="embedded", coref="rules", saves=3,
+        graders=find_graders({"judge": "vllm"}), parser="embedded", coref="rules", saves=3,
         saves_only_model=False,
     )  # fmt: skip
 
@@ -96,7 +96,7 @@ def parts(run: TrainingRun, phase: str) -> dict[str, float]:
 
 def packed(**settings: Any) -> list[tuple[str, JudgeOnGpu]]:
     options = {"name": "transformers", "model": "Qwen/Qwen3-1.7B", **settings}
-    return find_graders({"judge": options}, "judge")
+    return find_graders({"judge": options})
 
 
 def test_a_packed_judge_is_no_vllm_and_keeps_nothing_asleep() -> None:

@@ -65,6 +65,8 @@ CONTRADICTING_FEATURES = (
     "other_preposition",
 )  # fmt: skip
 """Features that contradict a claim."""
+STATING_FEATURES = ("said", "as_such")
+"""How far the target states an attribute, or a relation."""
 CHANCE_CONTRADICTIONS = ("exchanged", "other_preposition", "other_verb")
 """Those that a long text contains by chance, since it says more of each entity. There only a
 place that excludes another one of the very same two entities counts fully."""
@@ -475,16 +477,20 @@ def contradicts_for_certain(features: PairFeatures, question: Question) -> bool:
         ends.append(question.other_entity)
     if any(alignment.uncertainty(end) or not alignment.candidates(end) for end in ends):
         return False
-    if apply_overrides(alignment, question, value=1.0) == DENIED_VALUE:
+    found = features.compute_features(question)
+    denied = apply_overrides(alignment, question, value=1.0)
+    if denied == DENIED_VALUE:
         return True
+    if denied < 1 and question.kind != "entity":  # the source denies it; "no hat" may be another's
+        return max(found.get(name, 0.0) for name in STATING_FEATURES) >= MIN_SURE_CERTAINTY
     if question.kind != "attribute" or any(
         head in PLACES for head, _ in alignment.source.heads[question.entity]
     ):
         return False
     likeliest = alignment.candidates(question.entity)[0][0]
-    return features.compute_features(question).get("denied") == 1 and any(
-        alignment.contradicts(term, likeliest)
-        for term in find_terms(alignment, question.text or "")
+    terms = find_terms(alignment, question.text or "")
+    return found.get("denied") == 1 and any(
+        alignment.contradicts(term, likeliest) for term in terms
     )
 
 

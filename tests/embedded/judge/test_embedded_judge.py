@@ -338,6 +338,4 @@ def test_white_space_around_a_text_makes_no_other_reading() -> None:
     generation = replace(reference, original=f"{reference.text}\n")
     features = judge.compare(generation, reference)
     judge.compare(reference, generation)
-    assert judge.compare(generation, reference) is features, (
-        "kept, not made for each question"
-    )
+    assert judge.compare(generation, reference) is features, "kept, not made for each question"
