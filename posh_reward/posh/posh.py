@@ -202,11 +202,15 @@ class PoSh:
         return build_signature(self.name, fields)
 
     def with_each_judge(self) -> list[PoSh]:
-        """Return this metric once for each judge of a cascade, which then answers everything."""
+        """Return this metric once for each judge of a cascade, which then answers everything.
+
+        Without the reader of sentences, which would hide what a judge cannot do.
+        """
         metrics: list[PoSh] = []
         for judge in list_stages(self.judge):
             metric = copy(self)
             metric.judge, metric._rewriter = judge, Rewriter(judge)
+            metric.sentence_reader = None
             metrics.append(metric)
         return metrics
 
