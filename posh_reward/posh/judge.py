@@ -8,9 +8,14 @@ from typing import Protocol
 from posh_reward.models.asker import CachingModel
 from posh_reward.models.model import Model, Sleepable
 from posh_reward.posh.search import Pace
-from posh_reward.posh.wording import build_prompt, build_rewrite_prompt, check_preset
+from posh_reward.posh.wording import (
+    build_prompt,
+    build_rewrite_prompt,
+    build_sentence_prompt,
+    check_preset,
+)
 from posh_reward.store import Store
-from posh_reward.types import LABELS, Phrase, Question, Reply, Sentence, Usage, Verdict
+from posh_reward.types import LABELS, VALUES, Phrase, Question, Reply, Sentence, Usage, Verdict
 
 
 class Answerer(Sleepable, Protocol):
@@ -74,10 +79,15 @@ def list_stages(judge: Judge) -> list[Judge]:
 
 
 MAX_REWRITE_TOKENS = 20  # (paper, A.1.4)
+SENTENCE_LABELS = LABELS[: len(VALUES)]  # of ``prompts/sentence.txt``
+SENTENCE_WORDING = "1"  # its version, in signatures; raise it with any change
 
 
 class PromptJudge:
-    """A judge that asks a model, by prompts; a witness, too, if the model takes images."""
+    """A judge that asks a model, by prompts.
+
+    It reads whole sentences, too, and is a witness if its model takes images.
+    """
 
     def __init__(self, model: Model, preset: str = "released", store: Store | None = None) -> None:
         self.model = model
@@ -110,6 +120,10 @@ class PromptJudge:
     def grade(self, questions: Sequence[Question]) -> list[Verdict]:
         self.model.usage.images += sum(each.image is not None for each in questions)
         return self._asker.choose([build_prompt(each, self.preset) for each in questions], LABELS)
+
+    def read(self, sentences: Sequence[Sentence]) -> list[Verdict]:
+        prompts = [build_sentence_prompt(each, self.preset) for each in sentences]
+        return self._asker.choose(prompts, SENTENCE_LABELS)
 
     def rewrite(self, phrases: Sequence[Phrase]) -> list[Reply]:
         prompts = [build_rewrite_prompt(each, self.preset) for each in phrases]

@@ -10,8 +10,7 @@ from posh_reward.datasets.load_dataset import is_drawn
 from posh_reward.errors import InputError
 from posh_reward.models.model import MODELS, model_settings
 from posh_reward.posh.judge import Judge, PromptJudge, Witness, takes_images
-from posh_reward.posh.load_reader import OWN_READERS, read_reader
-from posh_reward.posh.prompt_reader import PromptReader
+from posh_reward.posh.load_reader import read_reader
 from posh_reward.settings import SETTINGS_SUFFIXES, build_from_settings, shorten
 from posh_reward.store import Store
 
@@ -125,7 +124,7 @@ def engine_settings(which: Any, role: str) -> list[tuple[str, dict[str, Any]]]:
         return []
     if role == "reader":
         options = read_reader(which)
-        return [] if options["name"] in OWN_READERS else [(role, options)]
+        return [] if options["name"] == "embedded" else [(role, options)]
     options = _read_settings(which, (*JUDGES, *WITNESSES, *MODELS), role)
     if options["name"] == "cascade":
         roles = {"judge": role, "first": f"first {role}"}
@@ -158,9 +157,7 @@ def resolve_witness(
     return witness
 
 
-def check_prompts_match(
-    judge: PromptJudge | PromptReader, preset: str, store: Store | None
-) -> None:
+def check_prompts_match(judge: PromptJudge, preset: str, store: Store | None) -> None:
     """Check that a judge or a reader uses the metric's preset and store."""
     if judge.preset != preset:
         raise InputError(

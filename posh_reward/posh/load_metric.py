@@ -52,9 +52,9 @@ class MetricSettings:
         "wording of questions and rules of graphs: released (default), paper, prefix-first"
     )
     reader: str | None = _make_setting(
-        "reads each sentence against the reference as a whole: judge (its language model, or the "
-        "embedded judge's facts); an NLI cross-encoder's folder or name; or a language model's "
-        "settings file (docs/sentences.md; default: none)"
+        "reads each sentence against the reference as a whole: judge, embedded, an NLI "
+        "cross-encoder's folder or name, or a language model's settings file (docs/sentences.md; "
+        "default: none)"
     )
     witness: str | None = _make_setting(
         "model to ask about the image where the reference does not support the text: judge, if it "

@@ -10,7 +10,6 @@ from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.embedded.judge.facts_reader import FactsReader
 from posh_reward.errors import InputError, JudgeError, PoshError
 from posh_reward.graph.coreference import Coreferencer, load_coref
 from posh_reward.graph.reader import GRAPH_VERSION, MAX_CHARACTERS, Reader
@@ -26,6 +25,7 @@ from posh_reward.posh import means
 from posh_reward.posh.batch import fewer_collections, run_batched
 from posh_reward.posh.examine import MIN_SUPPORTED_GRADE, Examination, Steps, examine
 from posh_reward.posh.judge import (
+    SENTENCE_WORDING,
     Answerer,
     Judge,
     PromptJudge,
@@ -44,7 +44,6 @@ from posh_reward.posh.pairs import (
     make_tasks,
     pair_descriptions,
 )
-from posh_reward.posh.prompt_reader import PromptReader
 from posh_reward.posh.rewriter import Rewriter
 from posh_reward.posh.search import get_pace
 from posh_reward.posh.sentences import check_sentence
@@ -82,9 +81,9 @@ class PoSh:
         preset: wording of the questions to LLM judges; see ``wording.PRESET``.
         parser_device: "auto", the GPU for a transformer pipeline if it works there; or "cpu".
         reader: reads each sentence of a generation against its reference as a whole
-            (docs/sentences.md). "judge": the judge's language model, or the embedded judge's
-            certain facts; or an NLI cross-encoder, a language model, or a ``SentenceReader``
-            (``load_reader``). None: only elements are judged, as in the paper.
+            (docs/sentences.md). "judge"; "embedded"; an NLI cross-encoder, a language model
+            (``load_reader``), or a ``SentenceReader``. None: only elements are judged, as in
+            the paper.
         weights: weights of entities, attributes and relations in the means; a mapping such
             as ``{"relation": 0.5}`` leaves the others at 1.
         witness: looks at the image where the reference does not support an element
@@ -141,10 +140,11 @@ class PoSh:
             self.witness = resolve_witness(witness, base, preset, self.store)
         self._supported = supported
         self.sentence_reader: SentenceReader | None = None
+        self._judge_reads = reader == "judge"  # the judge is the reader, too
         if reader is not None:
             self.sentence_reader = resolve_reader(reader, base, preset, self.store)
         judges = (*list_stages(self.judge), self.witness, self.sentence_reader)
-        prompters = [each for each in judges if isinstance(each, PromptJudge | PromptReader)]
+        prompters = [each for each in judges if isinstance(each, PromptJudge)]
         for each in prompters:
             check_prompts_match(each, preset, self.store)
         self._uses_models = bool(prompters)
@@ -158,7 +158,7 @@ class PoSh:
             from posh_reward.posh.pooled_reader import make_pooled_reader
 
             shared = {"preset": preset, "weights": astuple(self.weights)}
-            if self._reads_facts:
+            if self._judge_reads:
                 shared["reader"] = "judge"
             self._pool = make_pooled_reader(processes, shared, parser, resolver, **reading)
         self.graph_reader: Reader = self._pool or Reader(parser, resolver, **reading)
@@ -195,6 +195,8 @@ class PoSh:
             fields["weights"] = ",".join(f"{weight:g}" for weight in astuple(self.weights))
         if self.sentence_reader is not None:
             fields["reader"] = self.sentence_reader.name
+            if isinstance(self.sentence_reader, PromptJudge):
+                fields["sentences"] = SENTENCE_WORDING
         if self.witness is not None:
             fields |= {"witness": self.witness.name, "supported": f"{self._supported:g}"}
         if joined:
@@ -358,17 +360,11 @@ class PoSh:
         return scores
 
     @property
-    def _reads_facts(self) -> bool:
-        """True if the embedded judge's own facts read sentences, as those of workers do."""
-        reader = self.sentence_reader
-        return isinstance(reader, FactsReader) and reader.judge is self.judge
-
-    @property
     def _judged_by_workers(self) -> bool:
         """True if workers can do all of a pair: its judge and its resolver are those they have."""
         if self._pool is None or self.witness is not None:
             return False
-        if self.sentence_reader is not None and not self._reads_facts:
+        if self.sentence_reader is not None and not self._judge_reads:
             return False
         return self._pool.workers_resolve and bool(getattr(self.judge, "works_in_processes", False))
 

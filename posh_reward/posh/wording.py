@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from posh_reward.errors import InputError
 from posh_reward.metrics.wording import load_sections
 from posh_reward.models.model import Prompt
-from posh_reward.types import Description, Direction, Phrase, Question
+from posh_reward.types import Description, Direction, Phrase, Question, Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,13 @@ def build_prompt(question: Question, preset: str = "released") -> Prompt:
     return Prompt(
         build_opening(question.direction, question.source, question.target, preset), suffix
     )
+
+
+def build_sentence_prompt(sentence: Sentence, preset: str = "released") -> Prompt:
+    """Return the message about a whole sentence, which begins as those about its elements do."""
+    prefix = build_opening("precision", sentence.source, sentence.target, preset)
+    question = load_sections("posh", "sentence")["sentence"]
+    return Prompt(prefix, question.replace("{sentence}", sentence.text))
 
 
 def build_opening(

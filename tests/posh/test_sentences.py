@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from posh_reward import InputError, PoSh, PoshReward, Scores
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.models.model import Prompt
-from posh_reward.posh.fake_judge import fake_model
+from posh_reward.posh.fake_judge import FakeJudge, fake_model
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.load_judge import list_engines
 from posh_reward.posh.load_reader import resolve_reader
@@ -50,9 +50,9 @@ class Stated:
     def answer(self, sentence: str) -> Verdict:
         # A parser may cut in two what we wrote as one sentence.
         found = [told for text, told in self.told.items() if sentence in text]
-        if found and isinstance(found[0], Failure):
-            return Verdict(None, found[0])
-        return Verdict(found[0] if found else UNMENTIONED)
+        for told in found:
+            return Verdict(None, told) if isinstance(told, Failure) else Verdict(told)
+        return Verdict(UNMENTIONED)
 
     def sleep(self) -> None: ...
     def wake(self) -> None: ...
@@ -186,7 +186,7 @@ def test_a_language_model_reads_sentences_after_the_prefix_of_its_questions(
     assert {prompt.prefix for prompt in asked} == {
         f"DESCRIPTION 1: {REFERENCE}\n\nDESCRIPTION 2: {text}\n\n"
     }
-    assert "reader:sentence-1/fake-model-1" in found.signature
+    assert "|reader:fake-model-1|sentences:1|" in found.signature
     store = tmp_path / "answers.sqlite"
     for expected in (True, False):
         again = fake_model(reads_negations)
@@ -233,13 +233,15 @@ def test_workers_read_facts_as_one_process_does() -> None:
     assert [each.sentences for each in found] == [each.sentences for each in expected]
 
 
-def test_readers_by_name(tmp_path: Path) -> None:
+def test_readers_by_name() -> None:
     judge = PromptJudge(fake_model())
-    assert resolve_reader("judge", judge).name.startswith("sentence-1/")
-    assert resolve_reader("facts", judge).name.startswith("facts-")
-    with pytest.raises(InputError, match="pass a name, settings or a SentenceReader"):
-        resolve_reader(3, judge)  # type: ignore[arg-type]
-    assert list_engines({"judge": "embedded", "reader": "facts"}) == []
+    assert resolve_reader("judge", judge) is judge
+    assert resolve_reader("embedded", judge).name.startswith("embedded-")
+    with pytest.raises(InputError, match="fake-shared-words-1 does not read sentences"):
+        PoSh(FakeJudge(), reader="judge")
+    with pytest.raises(InputError, match="3 does not read sentences"):
+        PoSh(reader=3)  # type: ignore[arg-type]
+    assert list_engines({"judge": "embedded", "reader": "embedded"}) == []
     assert list_engines({"reader": "org/nli"}) == [("reader", {"name": "nli", "model": "org/nli"})]
 
 

@@ -11,6 +11,7 @@ POSH's published ones. Files, in the order to read::
     relation_features  features of relations and places
     features           features of all questions, the regression (weights.json), and overrides
     encoder_features   further features from an encoder's vectors, if there is one
+    contradictions     what contradicts a whole sentence for certain
     embedded_judge     the protocol: questions -> distributions over grades
 """
 
@@ -19,10 +20,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import groupby
 from math import comb
 from typing import Any, TypeVar
 
 from posh_reward.embedded.judge.alignment import Alignment
+from posh_reward.embedded.judge.contradictions import (
+    CONTRADICTED,
+    UNMENTIONED,
+    find_contradictions,
+)
 from posh_reward.embedded.judge.encoder_features import (
     EncodedDescription,
     EncoderFeatures,
@@ -39,7 +46,7 @@ from posh_reward.embedded.judge.index import DescriptionIndex
 from posh_reward.embedded.judge.relation_features import Features
 from posh_reward.errors import InputError
 from posh_reward.models.encoders import EncodeTokens, load_token_encoder, token_encoder_name
-from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Usage, Verdict
+from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Sentence, Usage, Verdict
 
 VERSION = "embedded-13"
 MAX_CACHED_WHILE_AWAKE = 1024  # indexes, and pairs of them: enough for 256 pairs at once
@@ -105,6 +112,21 @@ class EmbeddedJudge:
         values = map(self._predict_value, questions)
         verdicts = [Verdict(binomial_distribution(value, len(LABELS))) for value in values]
         self.usage.requests += len(questions)
+        self.usage.seconds += time.perf_counter() - start
+        return verdicts
+
+    def read(self, sentences: Sequence[Sentence]) -> list[Verdict]:
+        """One verdict per sentence, in order: contradicted for certain, or unmentioned."""
+        start = time.perf_counter()
+        verdicts: list[Verdict] = []
+        for (source, target), group in groupby(sentences, key=lambda each: each[:2]):
+            features = self.compare(source, target)
+            places = list(find_contradictions(features, source, target))
+            for sentence in group:
+                first, last = sentence.span
+                found = any(first <= place < last for place in places)
+                verdicts.append(CONTRADICTED if found else UNMENTIONED)
+        self.usage.requests += len(sentences)
         self.usage.seconds += time.perf_counter() - start
         return verdicts
 
