@@ -434,6 +434,18 @@ class Scores:
     sentences: tuple[SentenceVerdict, ...] = ()
     """Of the generation, if a sentence reader read it against the reference."""
 
+    @property
+    def contradicted(self) -> list[SentenceVerdict]:
+        """Sentences that the reference contradicts."""
+        return [each for each in self.sentences if each.value == "contradicted"]
+
+    @property
+    def contradicted_share(self) -> float | None:
+        """Share of the sentences that the reference contradicts; None if none was read."""
+        if not self.sentences:
+            return None
+        return len(self.contradicted) / len(self.sentences)
+
     def __post_init__(self) -> None:
         if self.elements:
             sides = [element.direction for element in self.elements]

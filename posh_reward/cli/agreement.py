@@ -228,10 +228,14 @@ def load_preferences(flags: argparse.Namespace) -> Preferences:
 
 
 def report_caparena(flags: argparse.Namespace) -> int:
+    from posh_reward.study.agreement.metric_scores import ContradictedShare
     from posh_reward.study.agreement.preferences import caparena_report, read_arena
 
     arena = read_arena(_load_rows(flags), flags.input, flags.images)
-    return show_report(caparena_report(arena, _build_settings(flags)), flags)
+    settings = _build_settings(flags)
+    # Battles are judged overall, not for mistakes alone.
+    measures = [each for each in settings.measures if not isinstance(each, ContradictedShare)]
+    return show_report(caparena_report(arena, replace(settings, measures=measures)), flags)
 
 
 def report_ratings(flags: argparse.Namespace) -> int:
@@ -352,12 +356,19 @@ def _load_measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple
     """List metrics that score texts, and (name, remedy) of those that cannot work here."""
     from posh_reward.study.agreement.baselines import load_baselines
     from posh_reward.study.agreement.judgment_files import read_rows
-    from posh_reward.study.agreement.metric_scores import PoshMeasure, ScoresFile
+    from posh_reward.study.agreement.metric_scores import (
+        ContradictedShare,
+        PoshMeasure,
+        ScoresFile,
+    )
 
     posh = options.load_posh(flags)
     measures: list[Measure] = []
     if not flags.no_posh:
-        measures.append(PoshMeasure(posh))
+        measure = PoshMeasure(posh)
+        measures.append(measure)
+        if posh.sentence_reader is not None:
+            measures.append(ContradictedShare(measure))
     for each in flags.scores:
         name, equals, file = each.partition("=")
         if not (name and equals and file):

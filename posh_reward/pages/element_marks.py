@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
+from textwrap import shorten
 from typing import Any, Literal
 
 from posh_reward.errors import escape_controls
@@ -16,14 +17,35 @@ from posh_reward.metrics.records import find_main_type, list_record_fields
 from posh_reward.pages.html import number, render
 from posh_reward.posh.wording import PRESETS, build_question
 from posh_reward.tables.tables import SCORES_EXPLANATION
-from posh_reward.types import Description, Direction, Element, Kind, Question, SceneGraph, Scores
+from posh_reward.types import (
+    VALUES,
+    Description,
+    Direction,
+    Element,
+    Kind,
+    Question,
+    SceneGraph,
+    Scores,
+    SentenceVerdict,
+    Span,
+)
 
-Level = Literal["absent", "weak", "partial", "clear", "failed", "seen", "none"]
+Level = Literal["contradicted", "absent", "weak", "partial", "clear", "failed", "seen", "none"]
 
 UNASKED_WORDINGS = {
     "attribute": '"{text}" was not asked about: "{identifier}" is absent.',
     "relation": '"{text}" was not asked about: "{identifier}" or "{other}" is absent.',
 }
+CONTRADICTED_WORDING = '"{text}" was not asked about: the reference contradicts its sentence.'
+SUPPORTED_SENTENCE = "Graded by its sentence, which the reference supports. "
+"""Prefix of the question about an element whose grade its sentence decided."""
+SENTENCE_WORDING = (
+    "Contradicted by the reference: probability {contradicted}; unmentioned {unmentioned}, "
+    "supported {supported}. What only such a sentence says is a mistake."
+)
+"""About a contradicted sentence; its placeholders are the three probabilities."""
+CONTRADICTED_NAME = "contradicted by the reference: "
+"""Read out before the sentence, where colours and underlines are not seen."""
 FAILED_WORDING = '"{text}" could not be judged: {failure}'
 PLACEHOLDERS = ("text", "identifier", "other", "failure", "stated", "looked")
 """Placeholders of a wording: an element's fields, then grades by the reference and the image."""
@@ -36,10 +58,11 @@ IMAGE_UNCLEAR = "Not in the reference ({stated}), and the image does not settle 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Consecutive characters covered by the same elements."""
+    """Consecutive characters covered by the same elements, or a contradicted sentence."""
 
     text: str
     elements: tuple[Element, ...]
+    sentence: SentenceVerdict | None = None  # that the stretch is, if it is contradicted
 
     @property
     def lowest(self) -> float | None:
@@ -48,6 +71,8 @@ class Stretch:
 
     @property
     def level(self) -> Level:
+        if self.sentence is not None:
+            return "contradicted"
         if not self.elements:
             return "none"
         if self.lowest is None:
@@ -60,12 +85,17 @@ class Stretch:
 
     @property
     def has_mark(self) -> bool:
-        """True for a low grade or a failure."""
+        """True for a low grade, a failure or a contradicted sentence."""
         return self.level not in ("none", "clear")
 
     @property
     def digit(self) -> str:
-        """Lowest grade rounded down: 1 absent, 2 weak, 3 partial; "*" for seen, "?" for failed."""
+        """Lowest grade rounded down: 1 absent, 2 weak, 3 partial; "*" for seen, "?" for failed.
+
+        "C" for a contradicted sentence.
+        """
+        if self.level == "contradicted":
+            return "C"
         if self.level == "seen":
             return "*"
         if self.lowest is None:
@@ -92,23 +122,25 @@ def sort_worst_first(elements: Sequence[Element]) -> list[Element]:
 def cut_stretches(scores: Scores, direction: Direction) -> list[Stretch]:
     """Cut the generation (precision) or the reference (recall) where its elements change.
 
-    The stretches' texts, joined, are the whole text again.
+    A contradicted sentence stays whole. The stretches' texts, joined, are the whole text again.
     """
     text = scores.generation if direction == "precision" else scores.reference
     elements = [element for element in scores.elements if element.direction == direction]
     # Spans of elements overlap ("the old man" and "old"), but marks on a page cannot: so the text
     # is cut at both ends of every span, and a stretch has all elements that cover it.
-    edges = {0, len(text)}
+    contradicted = {each.span: each for each in scores.contradicted if direction == "precision"}
+    edges = set(chain.from_iterable(contradicted))
     for element in elements:
         edges.update(*element.spans)
-    cuts = sorted(edge for edge in edges if 0 <= edge <= len(text))
+    inner = {edge for edge in edges for first, last in contradicted if first < edge < last}
+    cuts = {edge for edge in edges - inner if 0 <= edge <= len(text)} | {0, len(text)}
     runs: list[Stretch] = []
-    for start, end in pairwise(cuts):
-        over = [element for element in elements if _covers(element, start, end)]
-        piece = Stretch(text[start:end], tuple(over))
+    for start, end in pairwise(sorted(cuts)):
+        piece = _make_stretch(text, (start, end), elements, contradicted.get((start, end)))
         # White space between two words of the same elements ("carved into") belongs to them.
         between = len(runs) > 1 and not runs[-1].elements and not runs[-1].text.strip()
-        if between and over and runs[-2].elements == piece.elements:
+        whole = piece.sentence is not None or (between and runs[-2].sentence is not None)
+        if between and piece.elements and not whole and runs[-2].elements == piece.elements:
             first, space = runs[-2:]
             runs[-2:] = [Stretch(first.text + space.text + piece.text, piece.elements)]
         else:
@@ -116,8 +148,24 @@ def cut_stretches(scores: Scores, direction: Direction) -> list[Stretch]:
     return runs
 
 
+def _make_stretch(
+    text: str, span: Span, elements: Sequence[Element], sentence: SentenceVerdict | None
+) -> Stretch:
+    """Make a stretch with the elements that cover it, or those of a contradicted sentence."""
+    start, end = span
+    if sentence is None:
+        over = [element for element in elements if _covers(element, start, end)]
+    else:
+        over = [element for element in elements if _stands_in(element, start, end)]
+    return Stretch(text[start:end], tuple(over), sentence)
+
+
 def _covers(element: Element, start: int, end: int) -> bool:
     return any(begin <= start and end <= stop for begin, stop in element.spans)
+
+
+def _stands_in(element: Element, start: int, end: int) -> bool:
+    return any(start <= begin < end for begin, _ in element.spans)
 
 
 def read_preset(signature: str) -> str:
@@ -139,14 +187,18 @@ def choose_wording(element: Element, signature: str = "") -> str:
     preset = read_preset(signature)
     if element.failure is not None:
         return FAILED_WORDING
+    if element.decided_by == "contradicted":
+        return CONTRADICTED_WORDING
+    by_sentence = element.decided_by == "supported" and element.witness != "image"
+    prefix = SUPPORTED_SENTENCE if by_sentence else ""
     if (image := element.image_grade) is not None:
-        prefix = IMAGE_UNCLEAR
+        looked = IMAGE_UNCLEAR
         if image.grade is not None:
-            prefix = IN_IMAGE if image.grade >= read_support(signature) else IN_NEITHER
-        return prefix + _make_wording(element.kind, element.direction, preset)
+            looked = IN_IMAGE if image.grade >= read_support(signature) else IN_NEITHER
+        return prefix + looked + _make_wording(element.kind, element.direction, preset)
     if not element.direct and element.kind in UNASKED_WORDINGS:
-        return UNASKED_WORDINGS[element.kind]
-    return _make_wording(element.kind, element.direction, preset)
+        return prefix + UNASKED_WORDINGS[element.kind]
+    return prefix + _make_wording(element.kind, element.direction, preset)
 
 
 @cache
@@ -162,9 +214,16 @@ def _make_wording(kind: Kind, direction: Direction, preset: str) -> str:
 def question_about(element: Element, signature: str = "") -> str:
     """Return the question about an element, or why there was none, in one sentence."""
     values = dict(zip(PLACEHOLDERS, list_placeholders(element), strict=True))
-    return re.sub(
-        r"\{(\w+)\}", lambda match: values[match[1]] or "", choose_wording(element, signature)
-    )
+    return _fill(choose_wording(element, signature), values)
+
+
+def describe_contradiction(sentence: SentenceVerdict) -> str:
+    """Return the three probabilities of a contradicted sentence, in words."""
+    return _fill(SENTENCE_WORDING, {value: number(getattr(sentence, value), 2) for value in VALUES})
+
+
+def _fill(wording: str, values: Mapping[str, str | None]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]] or "", wording)
 
 
 def list_placeholders(element: Element) -> list[str | None]:
@@ -181,13 +240,18 @@ def _format_grade(grade: float | None) -> str | None:
 
 
 def list_figures(scores: Scores) -> dict[str, str]:
-    """All numbers among the fields of a pair's scores, by name, as texts to show."""
+    """All numbers among the fields of a pair's scores, by name, as texts to show.
+
+    The share of contradicted sentences comes last, if the sentences were read.
+    """
     digits = {float: 3, int: 0}
     figures = {}
     for name, hint in list_record_fields("posh").items():
         kind = find_main_type(hint)
         if kind in digits:
             figures[name.replace("_", " ")] = number(getattr(scores, name), digits[kind])
+    if scores.sentences:  # the last, so that the others are the same in every row
+        figures["contradicted share"] = number(scores.contradicted_share)
     return figures
 
 
@@ -206,11 +270,14 @@ QUESTION_GLOSS = (
 )
 PAIR_VALUES: dict[str, Any] = {
     "question_about": question_about,
+    "contradicted_name": CONTRADICTED_NAME,
+    "describe_contradiction": describe_contradiction,
     "list_figures": list_figures,
     "explanation": SCORES_EXPLANATION,
     "name_level": name_level,
     "stretches": cut_stretches,
     "titles": TEXT_TITLES,
+    "values": VALUES,
     "worst_first": sort_worst_first,
 }
 """Names that the macros of ``pair.html`` use."""
@@ -249,6 +316,7 @@ def render_pairs(
         figure=figure,
         figure_text=figure_text,
         has_witness=has_witness(signatures),
+        has_sentences=any(card.scores.sentences for card in cards),
         footer=[QUESTION_GLOSS, *signatures],
         **PAIR_VALUES,
     )
@@ -257,7 +325,11 @@ def render_pairs(
 def fragment(scores: Scores) -> str:
     """Render one pair as HTML with its own style, for a notebook or another page."""
     return render(
-        "notebook.html", scores=scores, has_witness=has_witness([scores.signature]), **PAIR_VALUES
+        "notebook.html",
+        scores=scores,
+        has_witness=has_witness([scores.signature]),
+        has_sentences=bool(scores.sentences),
+        **PAIR_VALUES,
     )
 
 
@@ -266,6 +338,7 @@ def has_witness(signatures: Iterable[str]) -> bool:
 
 
 ANSI_CODES = {
+    "contradicted": "34;1",
     "absent": "31;1",
     "weak": "33",
     "partial": "36",
@@ -275,7 +348,8 @@ ANSI_CODES = {
 }
 """ANSI codes by level. Each mark also has its grade, for readers who cannot see colours."""
 BOLD, DIM, UNDERLINED = "1", "2", "4"
-SUPERSCRIPTS = str.maketrans("123", "¹²³")
+SUPERSCRIPTS = str.maketrans("123C", "¹²³ᶜ")
+MAX_SENTENCE_CHARACTERS = 60  # of a sentence in the list of them; longer ones are cut
 Piece = tuple[str, str]  # text and its ANSI code, "" for none
 Paragraph = tuple[int, list[Piece]]
 """Hanging indent and content."""
@@ -298,6 +372,8 @@ def explain(scores: Scores, *, color: bool = False, width: int = 80, worst: int 
         _format_text(scores, "recall", "with what the text leaves out marked", color),
         _format_key(scores),
     ]
+    if scores.sentences:
+        sections.append(_format_sentences(scores))
     if scores.elements:
         sections.append(_format_worst(scores, worst))
     sections.append(_format_figures(scores))
@@ -339,13 +415,36 @@ def _format_key(scores: Scores) -> list[Paragraph]:
         pieces += [(digit, ANSI_CODES[level]), (f" {level}, ", DIM)]
     if read_signature_field(scores.signature, "witness") is not None:
         pieces += [("*", ANSI_CODES["seen"]), (" clear in the image, not in the reference, ", DIM)]
+    if scores.sentences:
+        pieces += [("C", ANSI_CODES["contradicted"]), (" a contradicted sentence, ", DIM)]
     return [(0, [*pieces, ("unmarked: clear, or not an element", DIM)])]
 
 
+def _format_sentences(scores: Scores) -> list[Paragraph]:
+    """List the sentences, each with the probabilities of the three values."""
+    title: Paragraph = (
+        0,
+        [("Sentences", BOLD), (f", with probabilities: {', '.join(VALUES)}", DIM)],
+    )
+    lines = [title]
+    for sentence in scores.sentences:
+        start, end = sentence.span
+        text = shorten(escape_controls(scores.generation[start:end]), MAX_SENTENCE_CHARACTERS)
+        value = f"{sentence.value:>12}  "
+        shares = "  ".join(number(getattr(sentence, each), 2) for each in VALUES)
+        code = ANSI_CODES["contradicted"] if sentence.value == "contradicted" else ""
+        lines.append((len(value), [(value, code), (f"{shares}  ", DIM), (text, "")]))
+    return lines
+
+
 def _format_worst(scores: Scores, count: int) -> list[Paragraph]:
-    title = f"Worst {min(count, len(scores.elements))} of {len(scores.elements)} elements"
+    """List the worst elements, but for those of contradicted sentences, which are all alike."""
+    elements = [each for each in scores.elements if each.decided_by != "contradicted"]
+    title = f"Worst {min(count, len(elements))} of {len(elements)} elements"
+    if len(elements) < len(scores.elements):
+        title += " outside contradicted sentences"
     lines: list[Paragraph] = [(0, [(title, BOLD)])]
-    for element in sort_worst_first(scores.elements)[:count]:
+    for element in sort_worst_first(elements)[:count]:
         level = "failed" if element.grade is None else name_level(element.grade)
         about = f"{TEXT_TITLES[element.direction].lower():<9}  {element.kind:<9}  "
         grade = f"{number(element.grade, 1):>6}  "

@@ -32,7 +32,7 @@ from posh_reward.tables.tables import (
     Row,
     read_scores_of_row,
 )
-from posh_reward.types import KINDS, Element, Scores
+from posh_reward.types import KINDS, VALUES, Element, Scores, SentenceVerdict
 
 MAX_START_CHARACTERS = 160  # of a generation in the table; CSS cuts them to fit
 SCORE_RANGE = (0.2, 1.0)
@@ -64,12 +64,13 @@ class ReportContents:
     signatures: dict[str, None] = field(default_factory=dict)
     figures: tuple[str, ...] = ()  # names
     has_marks: bool = False  # True if any pair has elements
+    has_sentences: bool = False  # True if any pair's sentences were read
     ids: ItemIds = field(default_factory=ItemIds)
 
     def add(self, row: Row, scores: Scores) -> None:
         count = scores.generation_elements + scores.reference_elements
         figures = element_marks.list_figures(scores)
-        self.figures = tuple(figures)
+        self.figures = max(self.figures, tuple(figures), key=len)
         number = len(self.pairs)
         model, name = format_label(row.get("model")), format_label(row.get("id")) or str(number + 1)
         self.ids.add(name, model, row.get("reference"), "keep one of these rows")
@@ -81,12 +82,14 @@ class ReportContents:
         else:
             line.scores[model] = [read_counted_score(scores, axis) for axis in AXIS_MEANINGS]
         line.members[model] = [*axes, count, start, number, list(figures.values())]
-        pair = [*_pack_pair(scores, self.wordings), self._place_image(row, model)]
+        sentences = list(map(_pack_sentence, scores.sentences))
+        pair = [*_pack_pair(scores, self.wordings), self._place_image(row, model), sentences]
         self.pairs.append(script_json(pair, f"pair-{number}"))
         known = {"model": model, "id": name, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)}
         self.score_totals.add({**write_row("posh", scores), **known})
         self.signatures[scores.signature] = None
         self.has_marks = self.has_marks or bool(scores.elements)
+        self.has_sentences = self.has_sentences or bool(scores.sentences)
 
     def _place_image(self, row: Row, model: str) -> int | None:
         """Index of a row's image; None for a text about another image than its id's."""
@@ -147,6 +150,7 @@ def report_page(
     models, totals = contents.models, contents.score_totals
     base = standings.choose_baseline(models, baseline)
     several = len(models) > 1
+    leaderboard = standings.sort_best_first(totals.average_by_model()) if several else []
     return render(
         "report_page.html",
         title=title,
@@ -154,7 +158,9 @@ def report_page(
         doubts=totals.doubts,
         models=models,
         base=base,
-        leaderboard=standings.sort_best_first(totals.average_by_model()) if several else [],
+        leaderboard=leaderboard,
+        contradicted_share=standings.CONTRADICTED_SHARE,
+        contradicted_explanation=standings.CONTRADICTED_EXPLANATION,
         gains=contents.gains(base),
         explanation=standings.GAINS_EXPLANATION,
         verdict=standings.describe_gain,
@@ -163,6 +169,12 @@ def report_page(
         scale=SCORE_SCALE,
         plots=plots,
         has_witness=element_marks.has_witness(contents.signatures),
+        has_sentences=contents.has_sentences,
+        contradiction={
+            "wording": element_marks.SENTENCE_WORDING,
+            "name": element_marks.CONTRADICTED_NAME,
+            "values": VALUES,
+        },
         footer=[
             element_marks.QUESTION_GLOSS,
             *contents.signatures,
@@ -221,7 +233,7 @@ def _pack_pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
     texts = []
     for direction in element_marks.TEXT_TITLES:
         stretches = element_marks.cut_stretches(scores, direction)
-        texts.append([_pack_stretch(stretch, places) for stretch in stretches])
+        texts.append([_pack_stretch(stretch, places, scores.sentences) for stretch in stretches])
     rows = []
     for element in elements:
         wording = element_marks.choose_wording(element, scores.signature)
@@ -229,14 +241,25 @@ def _pack_pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:
     return [*texts, rows, None if scores.failure is None else str(scores.failure)]
 
 
-def _pack_stretch(stretch: element_marks.Stretch, places: Mapping[int, int]) -> list[Any]:
+def _pack_stretch(
+    stretch: element_marks.Stretch,
+    places: Mapping[int, int],
+    sentences: Sequence[SentenceVerdict],
+) -> list[Any]:
     if not stretch.has_mark:
         return [stretch.text]
     numbers = sorted(places[id(element)] for element in stretch.elements)
     run = [stretch.text, stretch.lowest and round(stretch.lowest, 4), numbers]
-    if stretch.level == "seen":
+    if stretch.sentence is not None:
+        run += [0, sentences.index(stretch.sentence)]
+    elif stretch.level == "seen":
         run.append(1)
     return run
+
+
+def _pack_sentence(sentence: SentenceVerdict) -> list[Any]:
+    shares = [round(getattr(sentence, value), 4) for value in VALUES]
+    return [VALUES.index(sentence.value), *sentence.span, *shares]
 
 
 def _pack_element(element: Element, wording_place: int) -> list[Any]:
@@ -259,6 +282,8 @@ def _write_lead(contents: ReportContents) -> str:
         lead += f"{line.capitalize()}. "
     if contents.has_marks:
         lead += "Open a pair to see what was not found in the other text."
+    elif contents.has_sentences:
+        lead += "They were scored without --elements, so only contradicted sentences are marked."
     else:
         lead += "They were scored without --elements, so nothing is marked in the texts."
     images = contents.images

@@ -15,7 +15,12 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from posh_reward.errors import InputError, JudgeError, MissingDependencyError
-from posh_reward.metrics.metric import as_lists, check_lengths, check_sizes
+from posh_reward.metrics.metric import (
+    as_lists,
+    check_lengths,
+    check_sizes,
+    read_signature_field,
+)
 from posh_reward.metrics.records import read_scores, record_class
 from posh_reward.models.prompt_images import load_prompt_image, png_base64
 from posh_reward.models.server import server_http
@@ -346,6 +351,8 @@ class RemotePosh(RemoteMetric):
 
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
         figures = means.figures(scores)
+        if read_signature_field(self.signature, "reader") is not None:
+            figures |= means.sentence_figures(scores)
         if self.wants_images:
             figures |= means.witness_figures(scores)
         return figures

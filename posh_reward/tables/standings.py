@@ -26,7 +26,7 @@ from posh_reward.tables.statistics import (
 from posh_reward.tables.tables import SCORE_NAMES, SCORES_EXPLANATION, Row
 from posh_reward.tables.text_tables import align_columns
 from posh_reward.text_values import is_placeholder
-from posh_reward.types import score_in_means
+from posh_reward.types import SentenceVerdict, score_in_means
 
 MAX_LISTED_IDS = 10  # that a summary names for each reason; a line of a terminal has room for them
 SCORED_TEXTS = ("generation", "reference")
@@ -41,6 +41,11 @@ HAS_MARKUP = (
 NO_GRADES = "most replies of the judge were more likely something else than a grade"
 MAX_LISTED_REASONS = 5  # in a summary
 EXPLANATION_WIDTH_CHARACTERS = 90
+CONTRADICTED_SHARE = "contradicted_share"
+CONTRADICTED_EXPLANATION = (
+    "contradicted_share: of the sentences, how many the reference contradicts, 0 to 1, lower is "
+    "better"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,8 @@ class ModelTotals:
     lengths: array[int] = field(default_factory=lambda: array("l"))  # words of each scored text
     # By name, one for each scored text; NaN for one that means leave out (``read_averaged_score``).
     scores: dict[str, array[float]] = field(default_factory=dict)
+    sentences: int = 0  # of scored texts, that a reader read against the reference
+    contradicted: int = 0  # of these
 
     def values(self, axis: str) -> list[float]:
         """Scores that count in the mean."""
@@ -104,7 +111,17 @@ class ModelTotals:
             values = self.values(name)
             mean = f"{fmean(values):.3f}" if values else "none"
             means.append(f"{name} {mean}")
-        return ", ".join(means)
+        line = ", ".join(means)
+        if self.sentences:
+            line += f"; contradicted {self.contradicted:,} of {self.sentences:,} sentences"
+        return line
+
+    @property
+    def contradicted_share(self) -> float | None:
+        """Share of the sentences that their references contradict; None if none was read."""
+        if not self.sentences:
+            return None
+        return self.contradicted / self.sentences
 
 
 @dataclass(slots=True)
@@ -168,6 +185,9 @@ class ScoreTotals:
         for doubt in self.metric_columns.doubts(row):
             self.doubts.setdefault(doubt, ReasonCount()).add(row["id"])
         model.lengths.append(words)
+        for sentence in row.get("sentences") or ():
+            model.sentences += 1
+            model.contradicted += SentenceVerdict(**sentence).value == "contradicted"
         for axis, values in model.scores.items():
             value = read_averaged_score(row, axis)
             values.append(nan if value is None else value)
@@ -182,7 +202,8 @@ class ScoreTotals:
                 if values := totals.values(axis):
                     axes[axis] = bootstrap_mean(values)
             words = totals.words / max(totals.rows, 1)
-            table.append(ModelMeans(name, count, totals.rows - count, axes, words))
+            failures, contradicted = totals.rows - count, totals.contradicted_share
+            table.append(ModelMeans(name, count, failures, axes, words, contradicted))
         return table
 
     def partial_means(self) -> Iterator[str]:
@@ -230,6 +251,7 @@ class ModelMeans:
     failures: int
     axes: dict[str, Interval]  # 95 % bootstrap intervals over rows; empty if none was scored
     words: float  # mean words of a generation
+    contradicted_share: float | None = None  # of its sentences; None if none was read
 
 
 def average_by_model(rows: Iterable[Row]) -> list[ModelMeans]:
@@ -265,9 +287,19 @@ def compare_rows(
     return paired_difference(new, [old[row["id"]] for row in after])
 
 
+def have_sentences(models: Iterable[ModelMeans]) -> bool:
+    """Return True if a reader read the sentences of any model."""
+    return any(each.contradicted_share is not None for each in models)
+
+
+def format_share(share: float | None) -> str:
+    return "none" if share is None else f"{share:.3f}"
+
+
 def format_leaderboard(models: Sequence[ModelMeans], columns: MetricColumns = POSH_COLUMNS) -> str:
     others = [name for name in columns.names if name != columns.leading]
-    table = [["model", f"{columns.leading} [95 %]", *others, "words", "scored", "failed"]]
+    shares = [CONTRADICTED_SHARE] if have_sentences(models) else []
+    table = [["model", f"{columns.leading} [95 %]", *others, *shares, "words", "scored", "failed"]]
     unscored = []
     for each in models:
         name = on_one_line(each.model)
@@ -278,8 +310,13 @@ def format_leaderboard(models: Sequence[ModelMeans], columns: MetricColumns = PO
         if columns.leading in each.axes:
             cells[columns.leading] = f"{each.axes[columns.leading]:.3f}"
         scores = [cells.get(axis, "none") for axis in (columns.leading, *others)]
+        if shares:
+            scores.append(format_share(each.contradicted_share))
         table.append([name, *scores, f"{each.words:.1f}", str(each.count), str(each.failures)])
-    explanation = fill(columns.explanation, EXPLANATION_WIDTH_CHARACTERS)
+    explanation = columns.explanation
+    if shares:
+        explanation += f". {CONTRADICTED_EXPLANATION}"
+    explanation = fill(explanation, EXPLANATION_WIDTH_CHARACTERS)
     return "\n".join([explanation, align_columns(table), *unscored])
 
 

@@ -167,3 +167,33 @@ def test_ratings_as_people_have_them(tmp_path: Path, capsys: pytest.CaptureFixtu
     figures = found_json(capsys)["metrics"][0]["figures"]
     assert figures["overall r"]["rows"] == 2
     assert figures["overall r"]["value"] == pytest.approx(1)
+
+
+def test_the_share_of_contradicted_sentences_is_a_row_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reference has a red coat: the worse the rating, the more sentences contradict it."""
+    reference = "A monk in a red coat reads a letter. Two ships sail under a dark sky."
+    texts = {
+        3: reference,
+        2: "A monk in a blue coat reads a letter. Two ships sail under a dark sky.",
+        1: "A monk in a blue coat reads a letter. Six ships sail under a dark sky.",
+    }
+    rows = [
+        {"generation": text, "references": reference, "mistakes": rating, "omissions": 2}
+        for rating, text in texts.items()
+    ]
+    metric = tmp_path / "metric.json"
+    metric.write_text(json.dumps({"reader": "judge", "processes": 1}))
+    common = ["--metric", str(metric), "--json", "-", "--resamples", "0", "--quiet"]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    flags = ["--rating", "mistakes=mistakes", "--rating", "omissions=omissions"]
+    assert main(["agreement", "ratings", str(source), *flags, *common]) == EXIT_OK
+    posh, share = found_json(capsys)["metrics"]
+    assert (share["name"], share["signature"]) == ("POSH contradicted", posh["signature"])
+    assert share["figures"]["mistakes tau_b"]["value"] == pytest.approx(1)
+    assert share["figures"]["omissions tau_b"]["rows"] == 0
+    battles = tmp_path / "arena.json"
+    battles.write_text(json.dumps(caparena_rows(4)))
+    assert main(["agreement", "caparena", str(battles), *common]) == EXIT_OK
+    assert [each["name"] for each in found_json(capsys)["metrics"]] == ["POSH"]

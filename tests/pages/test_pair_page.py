@@ -17,6 +17,7 @@ from posh_reward.pages.element_marks import (
     PairCard,
     cut_stretches,
     explain,
+    fragment,
     question_about,
     read_preset,
     render_pairs,
@@ -24,7 +25,7 @@ from posh_reward.pages.element_marks import (
 from posh_reward.provenance import Origins
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.tables import Row
-from posh_reward.types import Element, Failure, ImageGrade, Kind, Scores
+from posh_reward.types import Element, Failure, ImageGrade, Kind, Scores, SentenceVerdict
 from tests.cli.running import rows_in, write_rows
 from tests.page_checks import unfilled
 
@@ -109,6 +110,80 @@ def test_a_mark_says_which_witness() -> None:
     shown = explain(scores, color=False)
     assert "[fan]* [dog]2 [sky]1" in shown
     assert "* clear in the image" in shown
+
+
+MONK = "A blue monk sleeps."
+TEXT = f"{MONK} A red dog sits."
+READ = Scores(
+    0.5, 0.6, 0.55, "posh|preset:released|reader:x|version:1",
+    (
+        replace(element("monk", 7, 11, 1.0), direct=False, decided_by="contradicted"),
+        replace(element("blue", 2, 6, 1.0, "attribute"), direct=False, decided_by="contradicted"),
+        replace(element("dog", 26, 29, 3.8), decided_by="supported"),
+        element("red", 22, 25, 1.2, "attribute"),
+    ),
+    generation=TEXT, reference="A red monk sleeps. A dog sits.",
+    sentences=(SentenceVerdict((0, 19), 0.9, 0.06, 0.04), SentenceVerdict((20, 35), 0.1, 0.2, 0.7)),
+)  # fmt: skip
+
+
+def test_a_contradicted_sentence_is_marked_as_a_whole() -> None:
+    cut = cut_stretches(READ, "precision")
+    assert "".join(stretch.text for stretch in cut) == TEXT
+    assert [(s.text, s.level, s.digit) for s in cut if s.has_mark] == [
+        (MONK, "contradicted", "C"), ("red", "absent", "1"), ("dog", "partial", "3")
+    ]  # fmt: skip
+    assert [each.text for each in cut[0].elements] == ["monk", "blue"]
+    assert not any(stretch.sentence for stretch in cut_stretches(READ, "recall"))
+
+
+def test_two_contradicted_sentences_about_one_thing_stay_two() -> None:
+    verdicts = [SentenceVerdict(span, 1.0, 0.0, 0.0) for span in ((0, 13), (14, 28))]
+    monk = Element("precision", "entity", "monk", 1.0, ((2, 6), (16, 20)), "monk")
+    text = "A monk reads. A monk sleeps."
+    scores = replace(READ, generation=text, elements=(monk,), sentences=tuple(verdicts))
+    cut = cut_stretches(scores, "precision")
+    assert [s.text for s in cut if s.sentence] == ["A monk reads.", "A monk sleeps."]
+
+
+@pytest.mark.parametrize("span", [(0, 9_999), (30, 2), (5, 5), (-3, 10)])
+def test_a_sentence_out_of_place_loses_no_text(span: tuple[int, int]) -> None:
+    scores = replace(READ, sentences=(*READ.sentences, SentenceVerdict(span, 1.0, 0.0, 0.0)))
+    assert "".join(each.text for each in cut_stretches(scores, "precision")) == TEXT
+
+
+def test_a_page_says_which_sentences_are_contradicted() -> None:
+    html = render_pairs([PairCard("One", READ)])
+    assert marks(html) == [
+        "contradicted", "absent", "weak", "partial", "contradicted", "absent", "partial"
+    ]  # fmt: skip
+    shown = words(html)
+    assert f"contradicted by the reference: {MONK}" in shown, "for those who only hear the page"
+    assert (
+        "Contradicted by the reference: probability 0.90; unmentioned 0.06, supported 0." in shown
+    )
+    assert "contradicted share 0.500" in shown
+    assert f"contradicted 0.90 0.06 0.04 {MONK} supported 0.10 0.20 0.70 A red dog sits." in shown
+    assert 'Graded by its sentence, which the reference supports. Is "dog" from' in shown
+    assert '"monk" was not asked about: the reference contradicts its sentence.' in shown
+    without = words(render_pairs([PairCard("One", SCORES)]))
+    assert "sentence" not in without
+    assert "contradicted share" not in without
+    assert "contradicted share" in words(fragment(READ))
+
+
+def test_a_terminal_lists_sentences_apart_from_elements() -> None:
+    shown = explain(READ, color=False)
+    assert f"[{MONK}]C A [red]1 [dog]3 sits." in shown
+    assert "C a contradicted sentence" in shown
+    assert f"contradicted  0.90  0.06  0.04  {MONK}\n   supported  0.10" in shown
+    assert "Worst 2 of 2 elements outside contradicted sentences" in shown
+    assert "contradicted" not in explain(SCORES, color=False)
+
+
+def test_a_sentence_that_the_image_outdoes_did_not_decide() -> None:
+    dog = replace(READ.elements[2], grade=4.5, image_grade=ImageGrade(4.5, 2.8))
+    assert question_about(dog).startswith("In the image, not in the reference (reference 2.8,")
 
 
 EVIL = '</p><script>alert("1")</script><img src="http://x.test/y">'

@@ -27,7 +27,7 @@ from posh_reward.types import Element, Failure, ImageGrade, Scores
 from tests.chromium import Browser, axe, obscured, violations
 from tests.cli.running import pairs, run, write_rows
 from tests.page_checks import unfilled
-from tests.pages.test_pair_page import SCORES
+from tests.pages.test_pair_page import READ, SCORES
 from tests.study.packets.studies import coarse, items, packet, saved
 from tests.study.pairs import pair_item, scored_row
 
@@ -66,10 +66,10 @@ def test_a_pair_is_packed_with_its_marks() -> None:
     assert unfilled(html) == []
     figures = ["0.900", "0.900", "0.900", "0", "1", "1", "0.000"]
     assert data(html, "rows")[0] == ["good", [[0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0, figures]]]
-    written, reference, elements, failure, image = data(html, "pair-0")
+    written, reference, elements, failure, image, sentences = data(html, "pair-0")
     assert written == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
     assert reference == [["A "], ["cat", 2.7, [1]], ["."]]
-    assert (failure, image) == (None, None)
+    assert (failure, image, sentences) == (None, None, [])
     wording, side, kind, grade, *names = elements[0]
     assert data(html, "wordings")[wording].startswith('Is "{identifier}" from DESCRIPTION 2 desc')
     assert (side, kind, grade, names) == (0, 1, 1.2, ["red", "dog"])
@@ -91,6 +91,31 @@ def test_what_only_the_image_shows_is_marked_as_seen() -> None:
     assert elements[0][4:] == ["red", "dog", None, None, "1.2", "5.0"]
     assert "clear in the image" in html
     assert "clear in the image" not in report(ROWS)
+
+
+def read_row(name: str, **changes: Any) -> Row:
+    scores = replace(READ, **changes)
+    texts = {"generation": scores.generation, "reference": scores.reference}
+    return scored_row(pair_item(name, **texts), scores)
+
+
+def test_contradicted_sentences_are_packed_and_counted_by_model() -> None:
+    rows = [
+        {**read_row("p1"), "model": "base"},
+        {**read_row("p1", sentences=READ.sentences[1:], elements=()), "model": "tuned"},
+        {**row("p2", None), "model": "tuned", "signature": READ.signature},
+    ]
+    html = report(rows)
+    written, *_, sentences = data(html, "pair-0")
+    assert written[0] == ["A blue monk sleeps.", 1.0, [0, 1], 0, 0]
+    assert sentences == [[0, 0, 19, 0.9, 0.06, 0.04], [2, 20, 35, 0.1, 0.2, 0.7]]
+    assert data(html, "figures")[-1] == "contradicted share"
+    [(_, [base, _]), (_, [_, failed])] = data(html, "rows")
+    assert (base[-1][-1], len(failed[-1])) == ("0.500", len(base[-1]) - 1)
+    assert re.findall(r'<td class="n wide">(0\.\d+)</td>', html) == ["0.500", "0.000"]
+    for figures in (report(ROWS), report(of_models({"base": [0.5], "tuned": [0.5]}))):
+        assert "contradicted share" not in figures
+        assert 'class="contradicted"' not in figures
 
 
 def test_different_signatures_are_pointed_out() -> None:
@@ -189,6 +214,25 @@ def test_a_click_opens_a_pair_and_pointing_asks_why(opened: Browser) -> None:
     assert opened.run(sheet) is None
 
 
+def test_a_contradicted_sentence_is_explained(chromium: Browser, tmp_path: Path) -> None:
+    changed = READ.generation.replace("dog", "🐶🐶🐶")
+    rows = [read_row("p1"), read_row("p2", generation=changed, elements=())]
+    (tmp_path / "report.html").write_text(report(rows), encoding="utf-8")
+    chromium.resize(1280, 900)
+    chromium.open(tmp_path / "report.html")
+    for place in (1, 3):
+        chromium.point(f"tr.pair:nth-child({place}) .name button", click=True)
+    mark = ".sheet .text mark.contradicted"
+    chromium.point(mark)
+    assert str(tip(chromium)).startswith("CContradicted by the reference: probability 0.90; unm")
+    said = "contradicted by the reference: A blue monk sleeps.C"
+    assert chromium.run(f"document.querySelector('{mark}').textContent") == said
+    last = "[...document.querySelectorAll('.sheet details td:last-child')].at(-1).textContent"
+    assert chromium.run(last) == "A red 🐶🐶🐶 sits."
+    assert chromium.run("document.querySelectorAll('.sheet .key mark').length") == 8
+    assert chromium.complaints() == []
+
+
 def test_the_keyboard_does_what_the_mouse_does(opened: Browser) -> None:
     opened.run("document.querySelector('tr.pair .name button').focus()")
     opened.press("Tab", 9)
@@ -269,6 +313,7 @@ def test_models_are_shown_side_by_side(compared: Browser) -> None:
     assert compared.complaints() == []
 
 
+FAILURE = {"kind": "text", "detail": "the text is missing"}
 TEXTS = {"question": "Which colour?", "generation": "A red square. " * 20,
          "reference": "A red square on a green ground."}  # fmt: skip
 
@@ -280,7 +325,7 @@ def of_sibling(metric: str, **content: object) -> Callable[[Path], str]:
         Image.new("RGB", (60, 40), "red").save(folder / "red.png")
         row: Row = {"id": "p1", "image": "red.png", "signature": f"{metric}|model:x", **TEXTS}
         rows = [{**row, **content, "model": name} for name in ("sft", "tuned")]
-        rows.append({**row, "id": "p2", "model": "sft", "failure": "the text is missing"})
+        rows.append({**row, **content, "id": "p2", "model": "sft", "failure": FAILURE})
         return render_metric_page(rows, metric, Origins(), ItemIds(), images=Thumbnails(folder))
 
     return page
@@ -340,6 +385,8 @@ PAGES: dict[str, Callable[[Path], str]] = {
                  "caption": 0.3, "image": 0.2}]),
     "report": of_command("report"),
     "pair": lambda _: pair_page([PairCard("A pair", SCORES)]),
+    "pair with sentences": lambda _: pair_page([PairCard("A pair", READ)]),
+    "report with sentences": lambda _: report([{**read_row("p"), "model": m} for m in THREE]),
     "attack": lambda _: attack_page({"the true text": 1.0}, [
         Outcome(FALSE, "blind", "A dog.", 0.5, 0.4, None, "found", 6, "x " * 200),
         Outcome(HONEST, "format", "links", 0.5, 0.6, None, "held", 6, "A dog."),

@@ -271,6 +271,17 @@ def served(app: Any, port: int = 0) -> Iterator[str]:
             thread.join()
 
 
+def test_a_remote_metric_logs_what_its_reader_found() -> None:
+    reading = PoSh(reader="judge", processes=1)
+    blue, red = "A monk in a blue coat reads.", "A monk in a red coat reads."
+    with served(create_app(BatchedMetric(reading))) as url:
+        remote = RemotePosh(url)
+        scores = remote.score([blue], [red])
+        assert scores == reading.score([blue], [red])
+        assert remote.figures(scores)["contradicted_share"] == 1
+        assert list(remote.figures(scores)) == list(reading.figures(scores))
+
+
 def test_a_remote_metric_is_the_metric(posh: PoSh, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POSH_REWARD_KEY", "s3cret")
     with served(create_app(BatchedMetric(posh), key="s3cret")) as url:

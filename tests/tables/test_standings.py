@@ -26,7 +26,7 @@ from posh_reward.tables.standings import (
 )
 from posh_reward.tables.statistics import bootstrap_mean, correct_by_holm
 from posh_reward.tables.tables import Journal, read_journal, read_scores_of_row
-from posh_reward.types import Element, Failure, ImageGrade, Scores
+from posh_reward.types import Element, Failure, ImageGrade, Scores, SentenceVerdict
 from tests.study.pairs import pair_item, scored_row
 
 LOST = Failure("engine", "timed out")
@@ -108,6 +108,28 @@ def test_a_models_name_can_neither_steer_the_terminal_nor_forge_a_line() -> None
     shown = format_leaderboard([replace(it, model="\x1b[31mb\nposh-reward: all is well")])
     assert "\\x1b[31mb posh-reward: all is well" in shown
     assert "\x1b" not in shown
+
+
+def read_row(name: str, *contradicted: float) -> dict[str, object]:
+    """A scored row with sentences of these probabilities of being contradicted."""
+    spans = tuple(SentenceVerdict((0, 1), each, 1 - each, 0.0) for each in contradicted)
+    scored = Scores(0.5, 0.5, 0.5, "posh|reader:x|version:1", sentences=spans)
+    return {**scored_row(pair_item(name, "A dog.", "A dog."), scored), "model": "m"}
+
+
+def test_sentences_are_counted_not_averaged_by_text() -> None:
+    """One of one and one of three: two of four, not the mean of 1 and 1/3."""
+    totals = ScoreTotals()
+    for each in (read_row("a", 0.9), read_row("b", 0.8, 0.1, 0.2)):
+        totals.add(each)
+    assert "contradicted 2 of 4 sentences" in str(totals)
+    assert totals.average_by_model()[0].contradicted_share == 0.5
+    [plain] = average_by_model(rows(0.5))
+    assert plain.contradicted_share is None
+    shown = format_leaderboard([*totals.average_by_model(), replace(plain, model="other")])
+    assert "lower is better" in " ".join(shown.split())
+    assert [line.split()[6] for line in shown.splitlines()[-2:]] == ["0.500", "none"]
+    assert "contradicted" not in format_leaderboard([plain])
 
 
 def scores(*overall: float | None) -> list[IdScores]:

@@ -20,10 +20,11 @@ function make(tag, options = {}, ...children) {
 // [wording, side, kind, grade, text, identifier, other, failure, stated, looked]
 
 const wordings = unpack("wordings");
+const contradiction = unpack("contradiction");
+const fill = (wording, values) => wording.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 
 function question([wording, , , , text, identifier, other, failure, stated, looked]) {
-  const values = { text, identifier, other, failure, stated, looked };
-  return wordings[wording].replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
+  return fill(wordings[wording], { text, identifier, other, failure, stated, looked });
 }
 
 const signed = (value) => value === null ? "" : (value > 0 ? "+" : "") + value.toFixed(3);
@@ -32,19 +33,45 @@ const level = (grade) => grade === null ? "failed" : LEVELS[Math.floor(grade) - 
 
 // ---- one pair
 
-function marked(runs, elements) {
-  return runs.map(([text, lowest, indices, seen]) => {
+// A sentence is [value, start, end, and the probability of each value]; places count characters.
+
+function contradicted(text, [, , , ...shares]) {
+  const said = make("span", { class: "said" }, contradiction.name);
+  const mark = make("mark", { class: "contradicted", tabindex: "0" }, said, text, make("sup", {}, "C"));
+  const probabilities = shares.map((share, place) => [contradiction.values[place], figure(share, 2)]);
+  mark.reasons = [["C", fill(contradiction.wording, Object.fromEntries(probabilities))]];
+  return mark;
+}
+
+function marked(runs, elements, sentences) {
+  return runs.map(([text, lowest, indices, seen, sentence]) => {
     if (indices === undefined) return document.createTextNode(text);
+    if (sentence !== undefined) return contradicted(text, sentences[sentence]);
     const digit = make("sup", {}, seen ? "*" : lowest === null ? "?" : String(Math.floor(lowest)));
     const mark = make("mark", { class: seen ? "seen" : level(lowest), tabindex: "0" }, text, digit);
-    mark.elements = indices.map((index) => elements[index]);
+    mark.reasons = indices.map((index) => [figure(elements[index][3], 1), question(elements[index])]);
     return mark;
   });
 }
 
-function text(title, runs, elements) {
-  const body = make("p", { class: "text", dir: "auto" }, ...marked(runs, elements));
+function text(title, runs, elements, sentences) {
+  const body = make("p", { class: "text", dir: "auto" }, ...marked(runs, elements, sentences));
   return make("section", {}, make("h3", {}, title), body);
+}
+
+function sentenceDetails(sentences, written) {
+  const characters = Array.from(written.map(([text]) => text).join(""));
+  const head = ["value", contradiction.values.join(", "), "sentence"].map((name) => make("th", {}, name));
+  const body = make("tbody");
+  for (const [value, start, end, ...shares] of sentences) {
+    const name = contradiction.values[value];
+    body.append(make("tr", {}, make("td", { class: name }, name),
+      make("td", { class: "shares" }, shares.map((share) => figure(share, 2)).join(" ")),
+      make("td", { dir: "auto" }, characters.slice(start, end).join(""))));
+  }
+  const summary = `All ${sentences.length} sentences, by what the reference says of them`;
+  return make("details", {}, make("summary", {}, summary),
+    make("table", {}, make("thead", {}, make("tr", {}, ...head)), body));
 }
 
 function elementTable(elements) {
@@ -67,20 +94,21 @@ function elementDetails(elements) {
   return details;
 }
 
-// A pair is [written, reference, elements, failure, index of its image].
+// A pair is [written, reference, elements, failure, index of its image, sentences].
 
-function pairParts([written, reference, elements, failure]) {
+function pairParts([written, reference, elements, failure, , sentences]) {
   const parts = [];
   if (failure !== null) parts.push(make("p", { class: "failure" }, `No score: ${failure}`));
   parts.push(make("div", { class: "texts" },
-    text("Written", written, elements), text("Reference", reference, elements)));
+    text("Written", written, elements, sentences), text("Reference", reference, elements)));
+  if (sentences.length) parts.push(sentenceDetails(sentences, written));
   if (elements.length) parts.push(elementDetails(elements));
   return parts;
 }
 
 function figures(member) {
-  return make("p", { class: "scores" }, ...figureNames.map((name, place) =>
-    make("span", {}, `${name} `, make("b", {}, member[FIGURES][place]))));
+  return make("p", { class: "scores" }, ...member[FIGURES].map((value, place) =>
+    make("span", {}, `${figureNames[place]} `, make("b", {}, value))));
 }
 
 function picture(place) {
@@ -96,7 +124,7 @@ function sheet(place) {
   const box = make("div", { class: "sheet" });
   const seen = present.map((pair) => pair[4]).find((place) => place !== null);
   if (seen !== undefined) box.append(picture(seen));
-  if (present.some(([, , elements]) => elements.length)) box.append(byId("key").content.cloneNode(true));
+  if (present.some(([, , elements, , , sentences]) => elements.length || sentences.length)) box.append(byId("key").content.cloneNode(true));
   if (models.length === 1) {
     box.append(figures(members[0]), ...pairParts(present[0]));
     return box;
@@ -237,8 +265,8 @@ let pointed = null;
 function showTip(mark) {
   hideTip();
   pointed = mark;
-  tip.replaceChildren(...mark.elements.map((element) =>
-    make("span", {}, make("b", {}, figure(element[3], 1)), question(element))));
+  tip.replaceChildren(...mark.reasons.map(([sign, reason]) =>
+    make("span", {}, make("b", {}, sign), reason)));
   tip.hidden = false;
   mark.setAttribute("aria-describedby", "tip");
   placeTip();

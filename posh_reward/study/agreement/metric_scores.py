@@ -193,6 +193,7 @@ class PoshMeasure:
 
     def __init__(self, posh: PoSh, threshold: float | None = None) -> None:
         self.posh = posh
+        self.contradicted_shares: dict[TextPair, AxisScores] = {}  # of the pairs that were scored
         self.threshold: float = MIN_PRESENT_GRADE
         if threshold is not None:
             self.threshold = threshold
@@ -207,7 +208,11 @@ class PoshMeasure:
         A text without elements has no precision: its 1 says that it is silent, not that it is true.
         """
         results = []
-        for scores in self._score_pairs(pairs):
+        for pair, scores in zip(pairs, self._score_pairs(pairs), strict=True):
+            share = scores.contradicted_share
+            self.contradicted_shares[pair] = AxisScores(
+                None if share is None else -share, failure=scores.failure
+            )
             precision = read_counted_score(scores, "precision")
             recall = read_counted_score(scores, "recall")
             results.append(AxisScores(precision, recall, scores.f1, scores.failure))
@@ -230,6 +235,28 @@ class PoshMeasure:
         if self.posh.store is not None:
             self.posh.graph_reader.read(generations, keep=True)
         return self.posh.score(generations, [pair.reference for pair in pairs])
+
+
+class ContradictedShare:
+    """The share of a text's sentences that the reference contradicts, negative, for mistakes alone.
+
+    POSH is asked only about pairs that it has not scored yet.
+    """
+
+    name = "POSH contradicted"
+
+    def __init__(self, posh: PoshMeasure) -> None:
+        self._posh = posh
+
+    @property
+    def signature(self) -> str:
+        return self._posh.signature
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        shares = self._posh.contradicted_shares
+        if missing := [pair for pair in pairs if pair not in shares]:
+            self._posh.score(missing)
+        return [shares[pair] for pair in pairs]
 
 
 def _spans_with_grades(scores: Scores, direction: Direction, text: str) -> list[tuple[Span, float]]:
