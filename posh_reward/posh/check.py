@@ -37,6 +37,10 @@ class PoshLike(Figures[Scores], Protocol):
     def wants_images(self) -> bool:
         """True with a witness."""
 
+    @property
+    def reads_sentences(self) -> bool:
+        """True with a reader of sentences."""
+
     def score(self, *columns: Any, **by_field: Any) -> list[Scores]:
         """Score generations against references and, with a witness, images."""
 

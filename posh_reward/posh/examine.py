@@ -172,8 +172,8 @@ class OpenElement:
         """
         assert self.grade is not None, "the image is consulted only about graded elements"
         self.image_grade = ImageGrade(verdict.grade, self.grade, verdict.failure)
-        if verdict.grade is not None:
-            self.grade = max(self.grade, verdict.grade)
+        if verdict.grade is not None and verdict.grade > self.grade:
+            self.grade, self.decided_by = verdict.grade, None
         elif verdict.failure is not None and verdict.failure.kind != "reply":
             self.grade, self.failure = None, verdict.failure
 

@@ -10,6 +10,7 @@ from itertools import product
 
 from posh_reward.errors import ConfigError
 from posh_reward.metrics.metric import mean
+from posh_reward.posh.examine import MIN_SUPPORTED_GRADE
 from posh_reward.posh.loose_words import measure_coverage
 from posh_reward.settings import check_settings
 from posh_reward.types import (
@@ -56,18 +57,28 @@ def read_weights(settings: Weights | Mapping[str, float]) -> Weights:
     return Weights(**check_settings(Weights, settings, "weights"))
 
 
-def mean_score(elements: Sequence[Element], weights: Weights = EQUAL_WEIGHTS) -> float | None:
+def mean_score(
+    elements: Sequence[Element], weights: Weights = EQUAL_WEIGHTS, unmentioned: float = 1.0
+) -> float | None:
     """Weighted mean grade / 5, 0.2 to 1; None if a judgment failed.
 
     Without elements it is 1, as in the release: no element is wrong.
+
+    Args:
+        elements: of one direction.
+        weights: of kinds of elements.
+        unmentioned: weight of those that are neither supported nor contradicted.
     """
     total = 0.0
     weight = 0.0
     for element in elements:
         if element.grade is None:
             return None
-        total += weights.find_weight(element) * element.grade
-        weight += weights.find_weight(element)
+        own = weights.find_weight(element)
+        if element.grade < MIN_SUPPORTED_GRADE and element.decided_by is None:
+            own *= unmentioned
+        total += own * element.grade
+        weight += own
     if not weight:
         return 1.0
     return total / weight / HIGHEST_GRADE

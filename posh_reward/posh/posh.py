@@ -244,6 +244,11 @@ class PoSh:
         """True with a witness, for which ``score`` needs ``images``."""
         return self.witness is not None
 
+    @property
+    def reads_sentences(self) -> bool:
+        """True with a reader of sentences."""
+        return self.sentence_reader is not None
+
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
         figures = means.figures(scores)
         if self.sentence_reader is not None:

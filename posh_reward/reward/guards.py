@@ -31,9 +31,9 @@ from typing import Any, Literal, NamedTuple
 from posh_reward.errors import ConfigError
 from posh_reward.posh.examine import MIN_SUPPORTED_GRADE
 from posh_reward.posh.loose_words import SENTENCE, LooseWords, count_loose_words
-from posh_reward.posh.means import Weights, length_ratio, mean_score
+from posh_reward.posh.means import length_ratio
 from posh_reward.reward.texts import repeated_share, says_nothing
-from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, WORST_SCORE, Element, Scores
+from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Element, Scores
 from posh_reward.words import CONTENT_WORD, LIGHT, UNSPECIFIC
 
 
@@ -357,19 +357,8 @@ def describing_itself(scores: Scores) -> Scores:
     )
 
 
-def capped_precision(scores: Scores, guards: Guards, weights: Weights) -> float | None:
-    """Return precision with the grades that the image alone gave capped."""
-    if guards.image_cap >= HIGHEST_GRADE or scores.precision is None:
-        return scores.precision
-    own = [element for element in scores.elements if element.direction == "precision"]
-    capped = [_cap_grade(element, guards.image_cap) for element in own]
-    if capped == own:
-        return scores.precision
-    return mean_score(capped, weights) or WORST_SCORE
-
-
-def _cap_grade(element: Element, cap: float) -> Element:
-    # The reference's grade is not capped.
+def cap_grade(element: Element, cap: float) -> Element:
+    """Cap a grade that the image alone gave; the reference's is not capped."""
     if element.witness != "image" or element.image_grade is None or element.grade is None:
         return element
     grade = max(element.image_grade.reference_grade, min(element.grade, cap))

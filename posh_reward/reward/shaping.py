@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Literal, get_args
 
 from posh_reward.errors import ConfigError
-from posh_reward.posh.means import EQUAL_WEIGHTS, Weights
+from posh_reward.posh.means import EQUAL_WEIGHTS, Weights, mean_score
 from posh_reward.reward.guards import (
     Guards,
     add_mistakes,
-    capped_precision,
+    cap_grade,
     kept_shares,
     list_active_guards,
 )
@@ -60,6 +60,12 @@ class Shaping:
     separate: two rewards, each normalised within its group before the trainer adds them."""
     precision_weight: float = weight_field("Higher: fewer mistakes.")
     recall_weight: float = weight_field("Higher: fewer omissions.")
+    unmentioned_weight: float = weight_field(
+        "Weight in precision of what the reference neither supports nor contradicts; needs a "
+        "metric with a reader of sentences."
+    )
+    """Weight in precision of an element that is neither supported nor in a contradicted sentence.
+    Below 1, a text may tell more of what experts leave out (docs/sentences.md)."""
     guards: Guards | Switch = field(
         default="on",
         kw_only=True,
@@ -81,6 +87,10 @@ class Shaping:
             value = getattr(self, name)
             if not 0 <= value < math.inf:
                 raise ConfigError(f"{name} is {value:g}: use a number from 0")
+        if not 0 < self.unmentioned_weight < math.inf:
+            raise ConfigError(
+                f"unmentioned_weight is {self.unmentioned_weight:g}: use a number above 0"
+            )
         if not sum(self.weights):
             raise ConfigError("the weights of precision and recall are both 0: set one above 0")
 
@@ -97,7 +107,7 @@ class Shaping:
     @property
     def changed(self) -> dict[str, Any]:
         """Settings that are not the default, those of the guards among them."""
-        found = _list_changed(self, ("objective", *WEIGHT_SETTINGS))
+        found = _list_changed(self, ("objective", *WEIGHT_SETTINGS, "unmentioned_weight"))
         if self.guards == "off":
             return {**found, "guards": "off"}
         return found | _list_changed(self.limits, GUARD_SETTINGS)
@@ -192,7 +202,7 @@ def guard_scores(
         shaping: objective, weights of the axes, guards.
         weights: the metric's, of kinds of elements.
     """
-    precision = capped_precision(scores, shaping.limits, weights)
+    precision = weigh_precision(scores, shaping, weights)
     if precision is None or scores.recall is None:
         return None
     shares = kept_shares(scores, shaping.limits)
@@ -204,6 +214,15 @@ def guard_scores(
     precision = _towards_worst(precision, add_mistakes(of_precision))
     # Factors, not differences: two faults cost more than one, and none goes below the worst.
     return GuardedScores(precision, scores.recall, math.prod(of_both), shares)
+
+
+def weigh_precision(scores: Scores, shaping: Shaping, weights: Weights) -> float | None:
+    """Return precision with capped grades of the image, and weighted unmentioned elements."""
+    own = [element for element in scores.elements if element.direction == "precision"]
+    capped = [cap_grade(element, shaping.limits.image_cap) for element in own]
+    if scores.precision is None or (capped == own and shaping.unmentioned_weight == 1):
+        return scores.precision
+    return mean_score(capped, weights, shaping.unmentioned_weight) or WORST_SCORE
 
 
 def shape_reward(

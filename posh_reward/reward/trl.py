@@ -379,6 +379,7 @@ class PoshReward(MetricReward[Scores]):
 
     Raises:
         InputError: ``posh`` is a name, or ``max_failed_calls`` is less than 1.
+        ConfigError: the shaping has a setting that has no effect with this metric.
 
     Example:
         ``GRPOTrainer(model, reward_funcs=PoshReward(), args=..., train_dataset=...)``
@@ -410,6 +411,12 @@ class PoshReward(MetricReward[Scores]):
             )
         self.metric: PoshLike = posh if posh is not None else PoSh()
         self.shaping = shaping if shaping is not None else Shaping()
+        if self.shaping.unmentioned_weight != 1 and not self.metric.reads_sentences:
+            raise ConfigError(
+                f"unmentioned_weight is {self.shaping.unmentioned_weight:g}, but nothing tells "
+                "what is unmentioned from what is contradicted: set a reader in the metric's "
+                "settings (docs/sentences.md), or leave unmentioned_weight out"
+            )
         self.reference_column = reference_column
         self.image_column = image_column
         self._warned: set[str] = set()  # what was said once

@@ -349,9 +349,14 @@ class RemotePosh(RemoteMetric):
     def weights(self) -> means.Weights:
         return means.read_weights(self.info.weights or {})
 
+    @property
+    def reads_sentences(self) -> bool:
+        """True if the server's metric has a reader of sentences."""
+        return read_signature_field(self.signature, "reader") is not None
+
     def figures(self, scores: Sequence[Scores]) -> dict[str, float]:
         figures = means.figures(scores)
-        if read_signature_field(self.signature, "reader") is not None:
+        if self.reads_sentences:
             figures |= means.sentence_figures(scores)
         if self.wants_images:
             figures |= means.witness_figures(scores)

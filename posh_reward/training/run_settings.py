@@ -441,10 +441,20 @@ def _check_reward(script: Any, args: Any) -> Iterator[str]:
                 "witness in the metric's settings, or leave image_cap out"
             )
 
+    def check_reader() -> None:
+        if script.unmentioned_weight in (None, 1) or "reader" in read_metric_settings(script):
+            return
+        raise ConfigError(
+            f"unmentioned_weight is {script.unmentioned_weight:g}, but nothing tells what is "
+            "unmentioned from what is contradicted: set a reader in the metric's settings, or "
+            "leave unmentioned_weight out"
+        )
+
     for check in (
         lambda: settle_aggregation(copy(args), build_shaping(script)),
         check_sampling,
         check_witness,
+        check_reader,
         lambda: check_span_credit(script.span_credit, args),
         lambda: FailureLimit(script.max_failed_calls),
     ):

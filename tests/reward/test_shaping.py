@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posh_reward import PoshReward
+from posh_reward import PoSh, PoshReward
 from posh_reward.embedded.english.word_order import disorder
 from posh_reward.errors import ConfigError
 from posh_reward.reward.guards import Guards
@@ -76,6 +76,28 @@ def test_the_image_alone_pays_no_more_than_weak_support() -> None:
     assert reward(2.0, 2.5, cap=3) == pytest.approx(0.5)
     with pytest.raises(ConfigError, match="image_cap is 6"):
         Shaping(guards=Guards(image_cap=6))
+
+
+def test_what_is_unmentioned_may_weigh_less_than_what_is_contradicted() -> None:
+    """Grades 5, 1 (unmentioned) and 1 (contradicted): (5 + w + 1) / (2 + w) / 5."""
+    elements = (
+        replace(ELEMENT, grade=5.0),
+        replace(ELEMENT, grade=1.0),
+        replace(ELEMENT, grade=1.0, decided_by="contradicted"),
+    )
+
+    def precision(weight: float) -> float | None:
+        shaping = Shaping("separate", unmentioned_weight=weight, guards="off")
+        paid = shape_axes(replace(scores(7 / 15, 1.0), elements=elements), shaping)
+        return paid[0] if paid else None
+
+    assert precision(1.0) == pytest.approx(7 / 15)
+    assert precision(0.5) == pytest.approx(6.5 / 2.5 / 5)
+    with pytest.raises(ConfigError, match="unmentioned_weight is 0"):
+        Shaping(unmentioned_weight=0)
+    with pytest.raises(ConfigError, match="nothing tells what is unmentioned"):
+        PoshReward(shaping=Shaping(unmentioned_weight=0.5))
+    PoshReward(PoSh(reader="judge"), Shaping(unmentioned_weight=0.5))
 
 
 @pytest.mark.parametrize("objective", ["f1", "weighted"])
