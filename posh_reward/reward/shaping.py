@@ -26,7 +26,7 @@ from posh_reward.settings import check_settings
 from posh_reward.types import WORST_SCORE, Scores
 
 SCORE_AXES = ("precision", "recall")
-REWARD_VERSION = 12
+REWARD_VERSION = 13
 """Version of the rules that turn scores into rewards, here, in ``guards`` and in ``texts``."""
 GUARD_SETTINGS = tuple(each.name for each in fields(Guards))
 MAX_UNREPORTED_LOSS = 0.1  # from a reward by guards; of a larger one, the run warns

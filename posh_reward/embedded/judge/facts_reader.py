@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from posh_reward.embedded.judge.features import contradicts_for_certain
+from posh_reward.embedded.judge.same_sentences import says_the_same
 from posh_reward.types import Description, Kind, Question, Sentence, Span, Usage, Verdict
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class FactsReader:
     supports none: each element has the judge's own grade.
     """
 
-    name = "facts-1"
+    name = "facts-2"
 
     def __init__(self, judge: EmbeddedJudge) -> None:
         self.judge = judge
@@ -48,7 +49,10 @@ class FactsReader:
     def _find_contradictions(self, source: Description, target: Description) -> Iterator[int]:
         """Yield where the claims stand that the target contradicts."""
         features = self.judge.compare(source, target)
+        ours, theirs = features.alignment.source.statements, features.alignment.target.statements
         for question, spans in list_claims(source, target):
+            if says_the_same(ours, theirs, question):
+                continue
             if contradicts_for_certain(features, question):
                 for start, _ in spans:
                     yield start
