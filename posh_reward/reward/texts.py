@@ -36,6 +36,7 @@ HANGUL_FILLERS = re.compile("[\u115f\u1160\u3164\uffa0]")
 """Letters by category, but invisible: the fillers of Hangul."""
 END_TOKENS = re.compile(r"(?:<\|[^|<>]*\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
 """Special tokens at the end of a generation."""
+CLOSING_PUNCTUATION = re.compile(r"[,;:!?)\]]|\.(?!\w)")
 SENTENCE_MARKS = (".", "!", "?", "\u2026")
 CLOSING_MARKS = "\"')]"  # after the mark that ends a sentence
 WORDS_PER_SEQUENCE = 4  # in the sequences whose repetition is counted
@@ -113,7 +114,16 @@ def _clean_output(text: str) -> str:
 
 
 def clean_output(text: str) -> tuple[str, Sequence[int]]:
-    """Clean a text without thoughts, and close its gaps; the places where its characters stood.
+    """Clean a text without thoughts, without gaps; return the places where its characters stood."""
+    from posh_reward.embedded.english.run_ons import recast_clauses
+
+    closed, places = _close_gaps(_blank_all(text))
+    recast, within = _close_gaps(recast_clauses(closed))
+    return _blank_notation(recast), [places[place] for place in within]
+
+
+def _close_gaps(text: str) -> tuple[str, list[int]]:
+    """Leave one blank between words, none before a comma or full stop; return places, too.
 
     To a parser, a second blank is a word. A line break counts only between lines that are not
     sentences, such as the items of a list.
@@ -121,16 +131,16 @@ def clean_output(text: str) -> tuple[str, Sequence[int]]:
     closed: list[str] = []
     places: list[int] = []
     before = ""
-    for word in re.finditer(r"\S+", clean_text(text)):
-        if before:
-            gap = word.string[places[-1] + 1 : word.start()]
+    for word in re.finditer(r"\S+", text):
+        if before and not CLOSING_PUNCTUATION.match(word[0]):
+            gap = text[places[-1] + 1 : word.start()]
             is_break = "\n" in gap and not (_ends_sentence(before) or word[0][0].islower())
             closed.append("\n" if is_break else " ")
             places.append(places[-1] + 1)
         before = word[0]
         closed.append(before)
         places += range(*word.span())
-    return _blank_notation("".join(closed)), places
+    return "".join(closed), places
 
 
 def _ends_sentence(word: str) -> bool:
@@ -242,13 +252,19 @@ def clean_text(text: str) -> str:
     The length stays. ``- **Sky:** [blue](https://a.b); grey`` becomes
     ``      Sky:    blue               . grey``.
     """
+    from posh_reward.embedded.english.run_ons import recast_clauses
+
+    return _blank_notation(recast_clauses(_blank_all(text)))
+
+
+def _blank_all(text: str) -> str:
     text = split_joined_words(blank_markup(write_plainly(text)))
     text = HEADING.sub(_if_specific, text)
     text = CHAT_CLOSING.sub(_blank_match, CHAT_OPENING.sub(_blank_match, text))
     folded = fold_lookalikes(text)
     for match in compile_labels().finditer(folded):
         text = text[: match.start()] + _blank_match(match) + text[match.end() :]
-    return _blank_notation(text)
+    return text
 
 
 def _blank_notation(text: str) -> str:
@@ -294,14 +310,12 @@ def _join_parts(word: re.Match[str]) -> str:
 
 def blank_markup(text: str) -> str:
     """Blank Markdown, HTML and special tokens; cells of tables become lines."""
-    from posh_reward.embedded.english.run_ons import recast_clauses
-
     text = TAG.sub(_blank_match, text)
     text = WEB_ADDRESS.sub(_blank_match, LINK.sub(_keep_group, text))
     text = TABLE_ROW.sub(_split_cells, text)
     text = BULLET.sub(_blank_match, HORIZONTAL_RULE.sub(_blank_match, text))
     # A semicolon joins sentences, or items that are as long as sentences.
-    return recast_clauses(SEMICOLON.sub(".", EMPHASIS.sub(_blank_match, text)))
+    return SEMICOLON.sub(".", EMPHASIS.sub(_blank_match, text))
 
 
 def _keep_group(match: re.Match[str]) -> str:
