@@ -46,7 +46,7 @@ class Shaping:
     """What turns precision (few mistakes) and recall (few omissions) into rewards.
 
     Rewards are in [0.2, 1]; higher is better. ``Shaping(guards="off")`` is the paper's reward: f1,
-    here of texts without markup and thoughts (``texts.clean_text``).
+    here of texts without markup and thoughts (``texts.clean_output``).
     """
 
     objective: Objective = field(

@@ -20,6 +20,7 @@ from posh_reward.markup import (
     EMPHASIS,
     HORIZONTAL_RULE,
     HTML_ENTITY,
+    INLINE_TAG,
     INVISIBLE,
     LINK,
     TABLE_ROW,
@@ -132,8 +133,10 @@ def _close_gaps(text: str) -> tuple[str, list[int]]:
     places: list[int] = []
     before = ""
     for word in re.finditer(r"\S+", text):
-        if before and not CLOSING_PUNCTUATION.match(word[0]):
-            gap = text[places[-1] + 1 : word.start()]
+        gap = text[places[-1] + 1 : word.start()] if places else ""
+        # "Hand-" at the end of a line, "lettered" on the next.
+        is_wrapped = "\n" in gap and before.endswith("-") and word[0][0].islower()
+        if gap and not (is_wrapped or CLOSING_PUNCTUATION.match(word[0])):
             is_break = "\n" in gap and not (_ends_sentence(before) or word[0][0].islower())
             closed.append("\n" if is_break else " ")
             places.append(places[-1] + 1)
@@ -206,8 +209,14 @@ Half a surrogate pair (Cs) stays: a text with one is not Unicode, and fails for 
 INVISIBLE_CHARACTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Invisible characters of other categories: fillers of Hangul, empty Braille."""
 MAYBE_INVISIBLE = re.compile("[^ -~\\n\\r\\t]")  # all but printable ASCII, tabs and line breaks
+SOFT_HYPHEN = "\u00ad"
 SPLIT_WORD = re.compile(rf"(?<![^\W_])[^\W_]+(?:{INVISIBLE.pattern}+[^\W_]+)+")
 """Letters with invisible characters between them, such as soft hyphens."""
+ANY_MARK = rf"(?:(?i:{INLINE_TAG.pattern})|{EMPHASIS.pattern})"
+WORD_MARK = re.compile(rf"(?<![^\W_]){ANY_MARK}|{ANY_MARK}(?![^\W_])")
+"""Inline tags and marks of emphasis, but not between two letters, where they might join words."""
+MARKED_WORDS = re.compile(rf"({ANY_MARK}*)((?:{WORD_MARK.pattern}|\S)+)")
+WHOLE_QUOTE = re.compile(r'\A\s*"[^"]*"\s*\Z')
 PLAIN_QUOTES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u2032", "'") |
                              dict.fromkeys("\u201c\u201d\u201f\u2033", '"'))  # fmt: skip
 MARKS_IN_WORD = re.compile(r"(?<=[^\W_])(?:[^\w\s]|_)+(?=[^\W_])")  # also between digits
@@ -259,6 +268,8 @@ def clean_text(text: str) -> str:
 
 def _blank_all(text: str) -> str:
     text = split_joined_words(blank_markup(write_plainly(text)))
+    if WHOLE_QUOTE.match(text):
+        text = text.replace('"', " ")
     text = HEADING.sub(_if_specific, text)
     text = CHAT_CLOSING.sub(_blank_match, CHAT_OPENING.sub(_blank_match, text))
     folded = fold_lookalikes(text)
@@ -299,23 +310,32 @@ def _write_word(word: re.Match[str]) -> str:
 
 
 def _join_parts(word: re.Match[str]) -> str:
-    """Join the parts of a word, but not whole words that make none together."""
+    """Join the parts of a word, but not whole words that make none together.
+
+    Soft hyphens stand within words by definition.
+    """
     from posh_reward.embedded.english.wordnet import known_share
 
     parts = INVISIBLE.sub(" ", word[0]).split()
     joined = "".join(parts)
-    are_words = all(known_share(part) == 1 for part in parts)
-    return word[0] if are_words and known_share(joined) < 1 else joined
+    if SOFT_HYPHEN in word[0] or known_share(joined) == 1:
+        return joined
+    return word[0] if all(known_share(part) == 1 for part in parts) else joined
 
 
 def blank_markup(text: str) -> str:
     """Blank Markdown, HTML and special tokens; cells of tables become lines."""
-    text = TAG.sub(_blank_match, text)
+    text = TAG.sub(_blank_match, MARKED_WORDS.sub(_drop_marks, text))
     text = WEB_ADDRESS.sub(_blank_match, LINK.sub(_keep_group, text))
     text = TABLE_ROW.sub(_split_cells, text)
     text = BULLET.sub(_blank_match, HORIZONTAL_RULE.sub(_blank_match, text))
     # A semicolon joins sentences, or items that are as long as sentences.
     return SEMICOLON.sub(".", EMPHASIS.sub(_blank_match, text))
+
+
+def _drop_marks(words: re.Match[str]) -> str:
+    # "A <b>sail</b>-like" is "A    sail-like    ".
+    return " " * len(words[1]) + WORD_MARK.sub("", words[2]).ljust(len(words[2]))
 
 
 def _keep_group(match: re.Match[str]) -> str:

@@ -24,6 +24,8 @@ PEOPLES_TEXTS = {
     "human/flickr8k_expert_dev.jsonl": ("references",),
 }
 
+WRAPPED_BEFORE_CAPITAL = re.compile(r"(?<![.!?])\n(?=\W*[A-Z\d])")
+"""Where a line break might part items of a list."""
 SENTENCE_END = re.compile(r"(?<=[a-z]{4}[.!?])\s+(?=[A-Z])")
 """After a word that is no abbreviation ("St. Agnes", "No. 9")."""
 
@@ -130,7 +132,8 @@ FORMS: dict[str, Callable[[str], str]] = {
     "lines": between_sentences("\n"),
     "paragraphs": between_sentences("\n\n"),
     "lines of Windows": between_sentences("\r\n"),
-    "wrapped": lambda text: textwrap.fill(text, 60),
+    "in quotes": lambda text: text if '"' in text else f'"{text}"',
+    "wrapped": lambda text: WRAPPED_BEFORE_CAPITAL.sub(" ", textwrap.fill(text, 60)),
     "doubled blanks": lambda text: text.replace(" ", "  "),
     "end of a turn": lambda text: f"{text}<|im_end|>\n<|endoftext|>",
     "turn": lambda text: f"<|im_start|>assistant\n{text}<|im_end|>\n",
