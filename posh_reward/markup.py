@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 TAG = re.compile(
-    r"<\|[^|<>\n]{1,40}\|>"  # special tokens of chat templates
+    r"(?:<\|[^|<>\n]{1,40}\|>|<start_of_turn>)(?:(?:assistant|model|system|user)\b)?"
+    # special tokens of chat templates, with the role that follows
     r"|</?[A-Za-z!][^<>\n]{0,200}>"  # HTML, and tokens such as <eos> and </s>
     r"|<<?/?SYS>>?|\[/?(?:INST|SYS)\]"
 )
@@ -18,6 +19,12 @@ BULLET = re.compile(
     r"[ \t]+)+",
     re.MULTILINE,
 )
+INLINE_TAG = re.compile(
+    r"</?(?:a|abbr|b|code|del|em|font|i|ins|mark|q|s|small|span|strong|sub|sup|tt|u|var)"
+    r"(?:\s[^<>\n]{0,200})?/?>",
+    re.IGNORECASE,
+)
+"""Tags within a line, which separate no words."""
 EMPHASIS = re.compile(r"[*_`~]+")
 
 HTML_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});")

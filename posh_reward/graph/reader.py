@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import starmap
+from itertools import pairwise, starmap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -230,12 +231,28 @@ def stripped_text(
     read = read_text(text)
     if isinstance(read, Failure):
         return read
-    stripped = read.strip()
+    # One form for both sides: to the parser, a letter and its accent are two characters.
+    stripped = unicodedata.normalize("NFC", read).strip()
     if len(stripped) > longest:
         return Failure("text", f"is longer than the {longest:,} characters that are read: {remedy}")
     if any("\ud800" <= character <= "\udfff" for character in stripped):
         return Failure("text", "holds half a surrogate pair, which is not Unicode text")
     return stripped
+
+
+def original_places(text: str) -> Sequence[int]:
+    """Places in a text of the characters of its stripped form, and of their end.
+
+    A span (start, end) of a description is that from ``places[start]`` to ``places[end]``.
+    """
+    before = len(text) - len(text.lstrip())
+    if unicodedata.is_normalized("NFC", text):
+        return range(before, len(text) + 1)
+    starts = [i for i, each in enumerate(text) if i == 0 or not unicodedata.combining(each)]
+    places: list[int] = []
+    for start, end in pairwise([*starts, len(text)]):
+        places += [start] * len(unicodedata.normalize("NFC", text[start:end]))
+    return [*places[before:], len(text)]
 
 
 def write_description(description: Description) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import fsum
 from typing import Literal
 
-from posh_reward.embedded.english.word_classes import split_words
+from posh_reward.embedded.english.word_classes import plain_tokens, spell, split_words
 from posh_reward.embedded.judge import EmbeddedJudge
 from posh_reward.embedded.judge.embedded_judge import binomial_distribution
 from posh_reward.errors import InputError
@@ -143,15 +142,11 @@ def measure_uncertainty(verdict: Verdict) -> float:
 def compare_wording(question: Question) -> Wording:
     """Compare a question's content words with those of its target."""
     phrase = question.identifier if question.kind == "entity" else question.text or ""
-    words = _find_content_words(phrase)
+    words = frozenset(split_words(phrase)) - FUNCTION_WORDS
     if not words:
         return "other"
-    if words <= _find_content_words(question.target.text):
+    target = question.target
+    if words.issubset(spell(token.text) for token in target.tokens or plain_tokens(target.text)):
         return "same"
-    text = question.target.text.lower()
+    text = target.text.lower()
     return "other" if any(word in text for word in words) else "none"
-
-
-@lru_cache(maxsize=4096)
-def _find_content_words(text: str) -> frozenset[str]:
-    return frozenset(split_words(text)) - FUNCTION_WORDS

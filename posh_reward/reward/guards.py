@@ -97,9 +97,6 @@ class Guards:
     free_words: int = limit_field(3, 0)
     """Loose words that cost nothing, and the lack of which no text is blamed for. Of 2,445
     captions, ten lost more than 0.005 if two were free, and one does with three."""
-    free_share: float = limit_field(0.06, 0, 1)
-    """The same as a share of the content words, if that is more. People's rewordings have 0.047 on
-    average: mostly adverbs, and verbs without an object."""
     list_entities: int = limit_field(8, 1)
     """Entities from which a text can be a list, and from which sentences can be fabricated: in a
     caption, another person's words for the same thing look so."""
@@ -114,8 +111,6 @@ class Guards:
     about the reference's image, 8 have one beyond."""
     fabricated_share: float = limit_field(0.4, 0, 0.99)
     """Share of unsupported claims around an entity that costs nothing."""
-    telling_claims: int = limit_field(5, 1)
-    """Claims that are enough to tell that a sentence is fabricated; fewer count in proportion."""
     fabricated_mistakes: float = limit_field(2.0, 0)
     """Mistakes that an entity in wholly fabricated sentences counts as."""
 
@@ -247,8 +242,8 @@ def without_loose_words(text: ScoredText, guards: Guards) -> float:
     """
     words = text.loose_words
     in_sentences = words.loose - words.supported - words.bare
-    free = max(guards.free_words, guards.free_share * words.content)
-    return _keep_despite_mistakes(text, words.bare + max(0, in_sentences - free), guards)
+    mistakes = words.bare + max(0, in_sentences - guards.free_words)
+    return _keep_despite_mistakes(text, mistakes, guards)
 
 
 def without_lacking_entities(text: ScoredText, guards: Guards) -> float:
@@ -292,8 +287,7 @@ def without_fabrication(text: ScoredText, guards: Guards) -> float:
         if (entity.grade or 0) < MIN_SUPPORTED_GRADE or false <= guards.fabricated_share * claims:
             continue
         share = (false / claims - guards.fabricated_share) / (1 - guards.fabricated_share)
-        certainty = min(1.0, claims / guards.telling_claims)
-        mistakes += guards.fabricated_mistakes * share * certainty
+        mistakes += guards.fabricated_mistakes * share
     return _keep_despite_mistakes(text, mistakes, guards)
 
 

@@ -26,7 +26,7 @@ from posh_reward.settings import check_settings
 from posh_reward.types import WORST_SCORE, Scores
 
 SCORE_AXES = ("precision", "recall")
-REWARD_VERSION = 12
+REWARD_VERSION = 13
 """Version of the rules that turn scores into rewards, here, in ``guards`` and in ``texts``."""
 GUARD_SETTINGS = tuple(each.name for each in fields(Guards))
 MAX_UNREPORTED_LOSS = 0.1  # from a reward by guards; of a larger one, the run warns
@@ -46,7 +46,7 @@ class Shaping:
     """What turns precision (few mistakes) and recall (few omissions) into rewards.
 
     Rewards are in [0.2, 1]; higher is better. ``Shaping(guards="off")`` is the paper's reward: f1,
-    here of texts without markup and thoughts (``texts.clean_text``).
+    here of texts without markup and thoughts (``texts.clean_output``).
     """
 
     objective: Objective = field(

@@ -6,14 +6,27 @@ wrote them; a policy is paid for its texts, and so discovers what scores without
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 from itertools import chain
 from typing import Any
 
-from posh_reward.markup import BULLET, EMPHASIS, HORIZONTAL_RULE, LINK, TABLE_ROW, TAG, WEB_ADDRESS
+from posh_reward.markup import (
+    BULLET,
+    EMPHASIS,
+    HORIZONTAL_RULE,
+    HTML_ENTITY,
+    INLINE_TAG,
+    INVISIBLE,
+    LINK,
+    TABLE_ROW,
+    TAG,
+    WEB_ADDRESS,
+)
 from posh_reward.text_values import content_text, read_notation, read_texts
 from posh_reward.types import Failure
 from posh_reward.words import UNSPECIFIC, find_words
@@ -24,6 +37,9 @@ HANGUL_FILLERS = re.compile("[\u115f\u1160\u3164\uffa0]")
 """Letters by category, but invisible: the fillers of Hangul."""
 END_TOKENS = re.compile(r"(?:<\|[^|<>]*\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
 """Special tokens at the end of a generation."""
+CLOSING_PUNCTUATION = re.compile(r"[,;:!?)\]]|\.(?!\w)")
+SENTENCE_MARKS = (".", "!", "?", "\u2026")
+CLOSING_MARKS = "\"')]"  # after the mark that ends a sentence
 WORDS_PER_SEQUENCE = 4  # in the sequences whose repetition is counted
 
 
@@ -95,8 +111,43 @@ def clean_reference(reference: object) -> Any:
 
 @lru_cache(maxsize=8192)  # a reference recurs with each of its completions
 def _clean_output(text: str) -> str:
-    # Thoughts go first: ``clean_text`` would blank the tags around them.
-    return clean_text(without_thoughts(text))
+    return clean_output(without_thoughts(text))[0]
+
+
+def clean_output(text: str) -> tuple[str, Sequence[int]]:
+    """Clean a text without thoughts, without gaps; return the places where its characters stood."""
+    from posh_reward.embedded.english.run_ons import recast_clauses
+
+    closed, places = _close_gaps(_blank_all(text))
+    recast, within = _close_gaps(recast_clauses(closed))
+    return _blank_notation(recast), [places[place] for place in within]
+
+
+def _close_gaps(text: str) -> tuple[str, list[int]]:
+    """Leave one blank between words, none before a comma or full stop; return places, too.
+
+    To a parser, a second blank is a word. A line break counts only between lines that are not
+    sentences, such as the items of a list.
+    """
+    closed: list[str] = []
+    places: list[int] = []
+    before = ""
+    for word in re.finditer(r"\S+", text):
+        gap = text[places[-1] + 1 : word.start()] if places else ""
+        # "Hand-" at the end of a line, "lettered" on the next.
+        is_wrapped = "\n" in gap and before.endswith("-") and word[0][0].islower()
+        if gap and not (is_wrapped or CLOSING_PUNCTUATION.match(word[0])):
+            is_break = "\n" in gap and not (_ends_sentence(before) or word[0][0].islower())
+            closed.append("\n" if is_break else " ")
+            places.append(places[-1] + 1)
+        before = word[0]
+        closed.append(before)
+        places += range(*word.span())
+    return "".join(closed), places
+
+
+def _ends_sentence(word: str) -> bool:
+    return word.rstrip(CLOSING_MARKS).endswith(SENTENCE_MARKS)
 
 
 def says_nothing(text: str, reference: str) -> bool:
@@ -157,7 +208,17 @@ INVISIBLE_CATEGORIES = frozenset(("Cc", "Cf", "Cn", "Co", "So"))
 Half a surrogate pair (Cs) stays: a text with one is not Unicode, and fails for that reason."""
 INVISIBLE_CHARACTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Invisible characters of other categories: fillers of Hangul, empty Braille."""
-MAYBE_INVISIBLE = re.compile("[^ -~\\s]")  # all but printable ASCII and white space
+MAYBE_INVISIBLE = re.compile("[^ -~\\n\\r\\t]")  # all but printable ASCII, tabs and line breaks
+SOFT_HYPHEN = "\u00ad"
+SPLIT_WORD = re.compile(rf"(?<![^\W_])[^\W_]+(?:{INVISIBLE.pattern}+[^\W_]+)+")
+"""Letters with invisible characters between them, such as soft hyphens."""
+ANY_MARK = rf"(?:(?i:{INLINE_TAG.pattern})|{EMPHASIS.pattern})"
+WORD_MARK = re.compile(rf"(?<![^\W_]){ANY_MARK}|{ANY_MARK}(?![^\W_])")
+"""Inline tags and marks of emphasis, but not between two letters, where they might join words."""
+MARKED_WORDS = re.compile(rf"({ANY_MARK}*)((?:{WORD_MARK.pattern}|\S)+)")
+WHOLE_QUOTE = re.compile(r'\A\s*"[^"]*"\s*\Z')
+PLAIN_QUOTES = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u2032", "'") |
+                             dict.fromkeys("\u201c\u201d\u201f\u2033", '"'))  # fmt: skip
 MARKS_IN_WORD = re.compile(r"(?<=[^\W_])(?:[^\w\s]|_)+(?=[^\W_])")  # also between digits
 DIGITS_IN_WORD = re.compile(r"(?<=[^\W\d_]{2})\d+(?=[^\W\d_]{2})")
 # These two match only at the start of a word: at every letter, a text without blanks takes seconds.
@@ -200,27 +261,81 @@ def clean_text(text: str) -> str:
     The length stays. ``- **Sky:** [blue](https://a.b); grey`` becomes
     ``      Sky:    blue               . grey``.
     """
-    text = HEADING.sub(_if_specific, split_joined_words(blank_markup(text)))
+    from posh_reward.embedded.english.run_ons import recast_clauses
+
+    return _blank_notation(recast_clauses(_blank_all(text)))
+
+
+def _blank_all(text: str) -> str:
+    text = split_joined_words(blank_markup(write_plainly(text)))
+    if WHOLE_QUOTE.match(text):
+        text = text.replace('"', " ")
+    text = HEADING.sub(_if_specific, text)
     text = CHAT_CLOSING.sub(_blank_match, CHAT_OPENING.sub(_blank_match, text))
     folded = fold_lookalikes(text)
     for match in compile_labels().finditer(folded):
         text = text[: match.start()] + _blank_match(match) + text[match.end() :]
+    return text
+
+
+def _blank_notation(text: str) -> str:
     # A policy writes one text: read as two or none (``text_values``), it would have no reward.
     if read_notation(text) is None:
         return text
     return NOTATION_FRAME.sub(_blank_match, text)
 
 
+def write_plainly(text: str) -> str:
+    """Write characters in one form: composed, with plain quotes, without entities.
+
+    The length stays: what a word loses is added after it.
+    """
+    if "&" in text:
+        text = HTML_ENTITY.sub(_read_blank, text)
+    elif text.isascii():
+        return text
+    return re.sub(r"\S+", _write_word, text)
+
+
+def _read_blank(entity: re.Match[str]) -> str:
+    character = html.unescape(entity[0])
+    return character.ljust(len(entity[0])) if character.isspace() else entity[0]
+
+
+def _write_word(word: re.Match[str]) -> str:
+    written = HTML_ENTITY.sub(lambda entity: html.unescape(entity[0]), word[0])
+    written = unicodedata.normalize("NFC", written.translate(PLAIN_QUOTES))
+    written = SPLIT_WORD.sub(_join_parts, written)
+    return written.ljust(len(word[0])) if len(written) <= len(word[0]) else word[0]
+
+
+def _join_parts(word: re.Match[str]) -> str:
+    """Join the parts of a word, but not whole words that make none together.
+
+    Soft hyphens stand within words by definition.
+    """
+    from posh_reward.embedded.english.wordnet import known_share
+
+    parts = INVISIBLE.sub(" ", word[0]).split()
+    joined = "".join(parts)
+    if SOFT_HYPHEN in word[0] or known_share(joined) == 1:
+        return joined
+    return word[0] if all(known_share(part) == 1 for part in parts) else joined
+
+
 def blank_markup(text: str) -> str:
     """Blank Markdown, HTML and special tokens; cells of tables become lines."""
-    from posh_reward.embedded.english.run_ons import recast_clauses
-
-    text = TAG.sub(_blank_match, text)
+    text = TAG.sub(_blank_match, MARKED_WORDS.sub(_drop_marks, text))
     text = WEB_ADDRESS.sub(_blank_match, LINK.sub(_keep_group, text))
     text = TABLE_ROW.sub(_split_cells, text)
     text = BULLET.sub(_blank_match, HORIZONTAL_RULE.sub(_blank_match, text))
     # A semicolon joins sentences, or items that are as long as sentences.
-    return recast_clauses(SEMICOLON.sub(".", EMPHASIS.sub(_blank_match, text)))
+    return SEMICOLON.sub(".", EMPHASIS.sub(_blank_match, text))
+
+
+def _drop_marks(words: re.Match[str]) -> str:
+    # "A <b>sail</b>-like" is "A    sail-like    ".
+    return " " * len(words[1]) + WORD_MARK.sub("", words[2]).ljust(len(words[2]))
 
 
 def _keep_group(match: re.Match[str]) -> str:
@@ -275,7 +390,7 @@ def _if_seen(match: re.Match[str]) -> str:
     # A blank for an invisible character, or for one that hides behind a Latin letter.
     character, at, text = match[0], match.start(), match.string
     category = unicodedata.category(character)
-    if category in INVISIBLE_CATEGORIES or character in INVISIBLE_CHARACTERS:
+    if category == "Zs" or category in INVISIBLE_CATEGORIES or character in INVISIBLE_CHARACTERS:
         return " "
     before = text[at - 1 : at]
     if not ("a" <= before.lower() <= "z"):

@@ -1,8 +1,9 @@
 """Reading texts: what is parsed, what was parsed before, and descriptions as JSON."""
 
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,13 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from posh_reward.errors import InputError
-from posh_reward.graph.reader import Reader, describe_doc, read_description, write_description
+from posh_reward.graph.reader import (
+    Reader,
+    describe_doc,
+    original_places,
+    read_description,
+    write_description,
+)
 from posh_reward.store import Store
 from posh_reward.types import Attribute, Clusters, Description, Entity, Relation, SceneGraph, Token
 from tests.parses import VOCAB, build, parse
@@ -171,3 +178,16 @@ def test_any_annotations_give_a_consistent_graph(given_: tuple[Doc, Clusters]) -
         assert max(relation.subject, relation.object) < len(graph.entities)
         assert relation.text
         assert all(0 <= start < end <= len(doc.text) for start, end in relation.spans)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_both_forms_of_a_letter_read_alike(form: Literal["NFC", "NFD"]) -> None:
+    text = unicodedata.normalize(form, " \nA caf\u00e9 in K\u00f6ln is \u00e9troit. ")
+    [description] = Reader().read([text])
+    assert isinstance(description, Description)
+    assert description.text == "A caf\u00e9 in K\u00f6ln is \u00e9troit."
+    places = original_places(text)
+    for token in description.tokens:
+        start, end = token.span
+        written = text[places[start] : places[end]]
+        assert unicodedata.normalize("NFC", written) == token.text

@@ -140,8 +140,8 @@ def test_settings_of_guards_stand_beside_the_others() -> None:
         read_shaping({"guards": "off", "detail_floor": 0.5})
     with pytest.raises(ConfigError, match="guards is 'of': use on, off"):
         Shaping(guards="of")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"free_share is 2: use a number from 0 to 1"):
-        Guards(free_share=2)
+    with pytest.raises(ConfigError, match=r"bare_share is 2: use a number from 0 to 1"):
+        Guards(bare_share=2)
     flags = Flags()
     assert build_shaping(flags).limits == Guards.off()
     flags.detail_floor = 0.5

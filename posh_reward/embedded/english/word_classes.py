@@ -28,6 +28,8 @@ VIEWER_HEADS = frozenset("viewer viewers beholder onlooker onlookers spectator s
 HAVING = frozenset("of with in part has have having wears wear wearing holds holding".split())
 """Words of relations in which one entity has, wears or holds another."""
 WORD_PATTERN = re.compile(r"\w+")
+SPELLING = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
+"""A token from its first letter or digit to its last one."""
 
 
 def find_term(token: Token) -> Term | None:
@@ -39,8 +41,8 @@ def find_term(token: Token) -> Term | None:
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)
 def _content_term(text: str, pos: str) -> Term | None:
-    word = text.lower()
-    if word in FUNCTION_WORDS or not any(map(str.isalnum, word)):
+    word = spell(text)
+    if not word or word in FUNCTION_WORDS:
         return None
     return word, coarse_pos(pos)
 
@@ -53,9 +55,19 @@ def plain_tokens(text: str) -> tuple[Token, ...]:
     return tuple(tokens)
 
 
-def split_words(text: str) -> list[str]:
-    """Lower-case words of a phrase."""
-    return [word.lower() for word in WORD_PATTERN.findall(text)]
+def spell(token: str) -> str:
+    """Lower-case word of a token, without the marks around it; empty if it has only marks.
+
+    One definition for tokens and for words of phrases: what the tokenizer keeps whole stays whole,
+    such as ``o'keeffe``, ``10:30``, ``at&t``, ``p.m``.
+    """
+    spelling = SPELLING.search(token.lower())
+    return spelling[0] if spelling else ""
+
+
+def split_words(phrase: str) -> list[str]:
+    """Words of a phrase, which is made of tokens joined by blanks."""
+    return [word for word in map(spell, phrase.split()) if word]
 
 
 def stands_in(heads: list[Term]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from posh_reward.embedded.judge.features import PairFeatures, contradicts_for_certain
+from posh_reward.embedded.judge.same_sentences import says_the_same
 from posh_reward.types import Description, Kind, Question, Span, Verdict
 
 CONTRADICTED = Verdict((1.0, 0.0, 0.0))
@@ -20,7 +21,10 @@ def find_contradictions(
     features: PairFeatures, source: Description, target: Description
 ) -> Iterator[int]:
     """Yield where in ``source`` the claims stand that ``target`` contradicts."""
+    ours, theirs = features.alignment.source.statements, features.alignment.target.statements
     for question, spans in list_claims(source, target):
+        if says_the_same(ours, theirs, question):
+            continue
         if contradicts_for_certain(features, question):
             for start, _ in spans:
                 yield start

@@ -6,6 +6,7 @@ the probability of "present" by logistic regression. It is no language model: it
 POSH's published ones. Files, in the order to read::
 
     index              one description: its entities, and what is said of each
+    same_sentences     what both say in the same words
     negation           words that a text denies
     alignment          which entities and words of two descriptions correspond
     relation_features  features of relations and places
@@ -44,11 +45,12 @@ from posh_reward.embedded.judge.features import (
 )
 from posh_reward.embedded.judge.index import DescriptionIndex
 from posh_reward.embedded.judge.relation_features import Features
+from posh_reward.embedded.judge.same_sentences import says_the_same
 from posh_reward.errors import InputError
 from posh_reward.models.encoders import EncodeTokens, load_token_encoder, token_encoder_name
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Sentence, Usage, Verdict
 
-VERSION = "embedded-13"
+VERSION = "embedded-14"
 MAX_CACHED_WHILE_AWAKE = 1024  # indexes, and pairs of them: enough for 256 pairs at once
 MAX_CACHED_WHILE_ASLEEP = 128  # of these, from one batch to the next
 MAX_ENCODED_TEXTS = 64
@@ -151,6 +153,9 @@ class EmbeddedJudge:
 
     def _predict_value(self, question: Question) -> float:
         pair_features = self.compare(question.source, question.target)
+        source, target = pair_features.alignment.source, pair_features.alignment.target
+        if says_the_same(source.statements, target.statements, question):
+            return 1.0
         features = self._compute_features(pair_features, question)
         value = predict(self.weights[question.kind], features)
         return apply_overrides(pair_features.alignment, question, value)

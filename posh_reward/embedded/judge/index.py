@@ -29,6 +29,7 @@ from posh_reward.embedded.english.word_classes import (
     split_words,
 )
 from posh_reward.embedded.judge.negation import find_denied_tokens
+from posh_reward.embedded.judge.same_sentences import SentenceIndex
 from posh_reward.graph.components import NOUN_TAGS
 from posh_reward.types import Description, Relation, Span, Token
 from posh_reward.words import FUNCTION_WORDS
@@ -170,6 +171,11 @@ class DescriptionIndex:
                 if len(relations[end]) < MAX_RELATIONS_PER_ENTITY:
                     relations[end].append(relation)
         return relations
+
+    @cached_property
+    def statements(self) -> SentenceIndex:
+        """What each sentence states, word for word."""
+        return SentenceIndex(self)
 
     @cached_property
     def passive_verbs(self) -> set[str]:

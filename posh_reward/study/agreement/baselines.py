@@ -15,7 +15,7 @@ import numpy as np
 
 from posh_reward.embedded.english.wordnet import WordNet, load_wordnet
 from posh_reward.errors import InputError, MissingDependencyError, install_command
-from posh_reward.graph.reader import Reader
+from posh_reward.graph.reader import Reader, original_places
 from posh_reward.metrics.wording import fill_fields, read_prompt_file
 from posh_reward.models.asker import CachingModel
 from posh_reward.models.encoders import Encoder, unit_vectors
@@ -176,11 +176,11 @@ def split_into_grams(text: str) -> list[Piece]:
 
 def graph_pieces(description: Description, text: str) -> list[Piece]:
     """Entities, attributes with their entity, relations with both entities."""
-    shift = len(text) - len(text.lstrip())  # readers strip texts
+    places = original_places(text)
     entities, relations = description.graph.entities, description.graph.relations
 
     def shift_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
-        return tuple((start + shift, end + shift) for start, end in spans)
+        return tuple((places[start], places[end]) for start, end in spans)
 
     pieces = [(entity.head, shift_spans(entity.spans)) for entity in entities]
     for entity in entities:

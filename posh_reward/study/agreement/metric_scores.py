@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from posh_reward.errors import InputError
+from posh_reward.graph.reader import original_places
 from posh_reward.metrics.metric import join_references
 from posh_reward.other_metrics.harmonic_eval import HarmonicEval, HarmonicScores
 from posh_reward.posh.means import read_counted_score
@@ -260,12 +261,12 @@ class ContradictedShare:
 
 
 def _spans_with_grades(scores: Scores, direction: Direction, text: str) -> list[tuple[Span, float]]:
-    shift = len(text) - len(text.lstrip())  # POSH strips texts: move spans to the original
+    places = original_places(text)
     found = []
     for element in scores.elements:
         if element.direction == direction and element.grade is not None:
             for start, end in element.spans:
-                found.append(((start + shift, end + shift), element.grade))
+                found.append(((places[start], places[end]), element.grade))
     return found
 
 

@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.reward.texts import clean_text, without_thoughts
+from posh_reward.reward.texts import clean_output, without_thoughts
 from posh_reward.types import HIGHEST_GRADE, LOWEST_GRADE, Scores, Span
 
 Decode = Callable[[Sequence[int]], str]  # ids to text, special tokens skipped
@@ -40,11 +40,11 @@ def compute_credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[
         return None
     text = decode(ids)
     answer = without_thoughts(text)
-    # The answer comes last, after any reasoning; ``clean_text`` keeps its length.
-    start, within = text.rfind(answer), clean_text(answer).find(scores.generation)
+    # The answer comes last, after any reasoning.
+    cleaned, places = clean_output(answer)
+    start, within = text.rfind(answer), cleaned.find(scores.generation)
     if min(start, within) < 0:
         return None
-    start += within
     # Tokens and details meet in the characters of the decoded text. A detail's quality is its
     # grade, scaled to 0 (absent) to 1 (explicit).
     scale = HIGHEST_GRADE - LOWEST_GRADE
@@ -52,7 +52,9 @@ def compute_credits(ids: Sequence[int], scores: Scores, decode: Decode) -> list[
     for element in scores.elements:
         if element.direction == "precision" and element.grade is not None:
             quality = (element.grade - LOWEST_GRADE) / scale
-            details += [((start + first, start + end), quality) for first, end in element.spans]
+            for first, end in element.spans:
+                span = places[within + first], places[within + end - 1] + 1
+                details.append(((start + span[0], start + span[1]), quality))
     spans = [_strip_span(span, text) for span in token_spans(ids, decode)]
     qualities = [_mean_quality(span, details) for span in spans]
     # Tokens without a detail ("the", "and") stay out of the mean: counted as 0, they would lift

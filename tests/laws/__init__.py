@@ -1,0 +1,1 @@
+"""Laws of texts, over many of them: identity, form, words, order."""
