@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from research.reader.windows import choose_windows, find_stems, split_sentences
+from research.reader.windows import choose_runs, choose_windows, find_stems, split_sentences
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 LABELS = ("entailment", "neutral", "contradiction")
@@ -45,8 +45,8 @@ class Example:
 
 
 Scene = dict[str, Any]
-Reading = Literal["three", "both", "whole"]
-"""Against the three sentences that share most, the one and the three, or all."""
+Reading = Literal["three", "both", "runs", "whole"]
+"""Against the three sentences that share most, the one and the three, four runs, or all."""
 READINGS: tuple[Reading, ...] = get_args(Reading)
 
 
@@ -108,6 +108,8 @@ def choose_premises(reference: str, sentence: str, reading: Reading) -> tuple[st
     """Return what a sentence is read against, one forward each."""
     if reading == "whole":
         return (reference,)
+    if reading == "runs":
+        return tuple(choose_runs(reference, sentence))
     windows = choose_windows(reference, sentence)
     return tuple(windows if reading == "both" else windows[-1:])
 

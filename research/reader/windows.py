@@ -6,6 +6,7 @@ import re
 from math import log
 
 MOST_SENTENCES = 3
+MOST_RUNS = 4
 NEXT_LATER = 0.5  # sentences: the one before the best comes before the one after it
 STEM_LETTERS = 5
 SENTENCE_END = re.compile(r"(?<=[.!?])[^\w\s]*\s+(?=[^\w\s]*[A-Z0-9])")
@@ -51,3 +52,18 @@ def choose_windows(reference: str, sentence: str) -> list[str]:
         chosen.append(best)
     windows = [chosen[:1], sorted(chosen)]
     return [" ".join(parts[index] for index in window) for window in windows[: len(chosen)]]
+
+
+def choose_runs(reference: str, sentence: str) -> list[str]:
+    """Return the four runs of up to three sentences that share most with a sentence."""
+    parts = split_sentences(reference)
+    stems = [find_stems(part) for part in parts]
+    wanted = find_stems(sentence)
+    counts = {stem: sum(stem in found for found in stems) for stem in wanted}
+    ranked = []
+    for size in range(1, MOST_SENTENCES + 1):
+        for start in range(len(parts) - size + 1):
+            shared = wanted & set().union(*stems[start : start + size])
+            weight = sum(log(1 + len(parts) / counts[stem]) for stem in shared)
+            ranked.append((-weight, size, start))
+    return [" ".join(parts[start : start + size]) for _, size, start in sorted(ranked)[:MOST_RUNS]]

@@ -20,7 +20,7 @@ from research.reader.examples import (
 )
 from research.reader.network import Tokens
 from research.reader.train import batch, group, measure_loss, measure_token_loss
-from research.reader.windows import choose_windows
+from research.reader.windows import choose_runs, choose_windows
 
 REFERENCE = "A nun waits. A red dog sleeps. The sea is calm. A boy feeds the dog. Rain falls."
 SCENE = {
@@ -38,6 +38,13 @@ def test_windows_hold_the_sentences_that_share_most_in_the_references_order() ->
     one, three = choose_windows(REFERENCE, "The red dog is fed by a boy.")
     assert one == "A red dog sleeps."
     assert three == "A nun waits. A red dog sleeps. A boy feeds the dog."
+
+
+def test_runs_are_neighbours_and_the_shortest_come_first() -> None:
+    runs = choose_runs(REFERENCE, "The red dog rests.")
+    assert runs[0] == "A red dog sleeps."
+    assert len(runs) == 4
+    assert all(run in REFERENCE for run in runs)
 
 
 def test_windows_of_a_short_reference_are_all_of_it() -> None:
