@@ -27,6 +27,7 @@ TEXTS_A_CALL = 64
 HIGHEST_GRADE = 5.0
 MARKED_BELOW = 3.0
 RIDGE = 1.0
+SMALLEST_SHARE = 1e-4
 NEWTON_STEPS = 30
 Floats = NDArray[np.float64]
 
@@ -103,7 +104,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--fit", type=Path, nargs="+", required=True)
     parser.add_argument("--report", type=Path, nargs="+", required=True)
-    parser.add_argument("--reading", choices=READINGS, default="both")
+    parser.add_argument("--reading", choices=READINGS, default="runs")
     options = parser.parse_args()
     torch.set_num_threads(1)
     reader = Reader(options.folder)
@@ -117,15 +118,15 @@ def main() -> None:
             choose_premises(one.reference, one.sentence, options.reading) for one in sentences
         ]
         shares = read_sentences(reader, premises, [one.sentence for one in sentences])
-        odds = np.log(np.clip(shares, 1e-4, 1 - 1e-4) / np.clip(1 - shares, 1e-4, 1))
+        doubt = np.clip(1 - shares[:, :1], SMALLEST_SHARE, 1 - SMALLEST_SHARE)
+        odds = np.log(doubt / (1 - doubt))
         constant = np.ones((len(sentences), 1))
         truth = np.array([one.is_false for one in sentences])
         sets.append((odds, judge_sentences(sentences), constant, truth))
     (odds, grades, constant, truth), (new_odds, new_grades, new_constant, new_truth) = sets
-    measure("reader's doubt", -new_odds[:, 0], new_truth)
     for name, facts, new_facts in (
+        ("reader's doubt", [odds, constant], [new_odds, new_constant]),
         ("judge's grades", [grades, constant], [new_grades, new_constant]),
-        ("reader's two shares", [odds, constant], [new_odds, new_constant]),
         ("both", [odds, grades, constant], [new_odds, new_grades, new_constant]),
     ):
         weights = fit_logistic(np.hstack(facts), truth)

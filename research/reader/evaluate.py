@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--scenes", type=Path, nargs="+", required=True)
     parser.add_argument("--held-out", action="store_true", help="each tenth line only")
-    parser.add_argument("--reading", choices=READINGS, default="both")
+    parser.add_argument("--reading", choices=READINGS, default="runs")
     parser.add_argument("--no-snli", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)

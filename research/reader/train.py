@@ -31,6 +31,7 @@ from research.reader.examples import (
 from research.reader.network import Reader, Tokens
 
 PAIRS_A_STEP = 48
+CHARACTERS_A_STEP = 24_000
 WARM_UP_SHARE = 0.06
 MARGIN = 2.0  # log odds of an honest sentence over those of its falsifications
 SMALLEST = 1e-6
@@ -54,12 +55,13 @@ def group(examples: Sequence[Example]) -> list[Unit]:
 
 
 def batch(units: Sequence[Unit], draw: random.Random) -> Iterator[Unit]:
-    """Units of like length together, about PAIRS_A_STEP pairs of texts in each batch."""
+    """Units of like length together, as many as a step may hold."""
     order = sorted(units, key=lambda unit: unit_length(unit) * draw.uniform(0.8, 1.2))
     batches, some = [], []
     for unit in order:
         some += unit
-        if sum(len(example.premises) for example in some) >= PAIRS_A_STEP:
+        texts = [premise for example in some for premise in example.premises]
+        if len(texts) >= PAIRS_A_STEP or sum(map(len, texts)) >= CHARACTERS_A_STEP:
             batches.append(some)
             some = []
     batches += [some] if some else []
