@@ -1,0 +1,1 @@
+"""A small cross-encoder that reads whether a reference supports a sentence."""
