@@ -33,6 +33,8 @@ EARLIER_NAMES = {
     "prove": {"wanted": "answer_tuples", "picture": "image"},
 }  # fmt: skip
 """Names before 0.2, with which files are read, too -> names of fields, at any depth."""
+NEW_FIELDS = {"posh": ("sentences",)}
+"""Metric -> fields that earlier rows of the same signature lack."""
 STRIPPED_FIELDS = ("generation", "reference")
 """Texts that files have as they were given."""
 ERROR_ENDINGS = {

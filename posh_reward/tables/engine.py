@@ -16,6 +16,7 @@ from posh_reward.datasets.images import path_exists
 from posh_reward.errors import InputError, JudgeError
 from posh_reward.metrics.metric import SEVERAL_REFERENCES, read_reference
 from posh_reward.metrics.records import (
+    NEW_FIELDS,
     find_failure_reason,
     list_record_fields,
     read_metric_name,
@@ -282,7 +283,8 @@ class RowScorer(ABC):
         own: Iterable[str] = ("failure", "signature")
         if self.record:
             own = list_record_fields(self.record)
-        needed = [name for name in (*own, *self._columns) if name not in self.optional]
+        spared = (*self.optional, *NEW_FIELDS.get(self.record, ()))
+        needed = [name for name in (*own, *self._columns) if name not in spared]
         if missing := [name for name in needed if name not in row]:
             raise InputError(f"it lacks {', '.join(missing)}")
         if self.record:

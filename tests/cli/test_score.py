@@ -11,6 +11,7 @@ from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.datasets.scenes import caption, draw_scene, generate_scenes
 from posh_reward.metrics.records import find_failure_reason
+from posh_reward.tables.reading import open_rows
 from posh_reward.tables.tables import find_format, read_scores_of_row, read_table, write_table
 from posh_reward.types import Failure
 from tests.cli.running import GENERATION, REFERENCE, Row, pairs, rows_in, run, write_rows
@@ -79,6 +80,32 @@ def test_a_finished_output_is_not_scored_again(
     assert "does not match row 1 of the input" in capsys.readouterr().err
     assert out.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob("*.journal.jsonl"))
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_rows_without_the_column_sentences_are_gone_on_with_unless_sentences_are_read(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    out, whole = tmp_path / f"out.{ending}", tmp_path / "whole.jsonl"
+    flags = ("score", table, "--id", "id", "--elements", "-o")
+    assert run(*flags, whole) == EXIT_OK
+    earlier = rows_in(whole)[:3]
+    for row in earlier:
+        assert row.pop("sentences") == []
+    write_table(earlier, out, find_format(out.name))
+    written = out.read_bytes()
+    assert run(*flags, out, "--reader", "embedded") == EXIT_UNUSABLE
+    said = capsys.readouterr().err
+    assert "was scored as posh|" in said
+    assert "|reader:embedded-" in said.partition("not as posh|")[2]
+    assert out.read_bytes() == written
+    assert run(*flags, out) == EXIT_OK
+    assert "3 of 5 pairs were scored before" in capsys.readouterr().err
+    with open_rows(str(out)) as rows:
+        found = list(map(read_scores_of_row, rows))
+    expected = list(map(read_scores_of_row, rows_in(whole)))
+    assert [each.sentences for each in found] == [()] * 5
+    assert [each.f1 for each in found] == pytest.approx([each.f1 for each in expected], abs=1e-6)
 
 
 def test_columns_are_named_by_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
