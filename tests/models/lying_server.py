@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import socket
 import threading
 import time
@@ -141,8 +142,7 @@ def reply_to(body: dict[str, Any], knows_ids: bool) -> Reply:
         content = f" {raw_phrase(Prompt('', text))}\n"
         choice: Reply = {"index": 0, "message": {"content": content}}
         return {"model": MODEL, "choices": [choice], "usage": usage}
-    start = text.rindex("Q: Is ")
-    shares = between_labels(quoted_words(Prompt(text[:start], text[start:])))
+    shares = between_labels(grade_of(text))
     as_ids = knows_ids and "logprob_token_ids" in body
     top = [
         {"token": f"token_id:{i}" if as_ids else digit, "logprob": math.log(p) if p else -800.0}
@@ -154,6 +154,23 @@ def reply_to(body: dict[str, Any], knows_ids: bool) -> Reply:
     first = {"token": "5", "logprob": -0.1, "top_logprobs": top}
     choice = {"index": 0, "logprobs": {"content": [first]}}
     return {"model": MODEL, "choices": [choice], "usage": usage}
+
+
+def grade_of(text: str) -> float:
+    """The fake model's grade; of a sentence 3, supported, or 1 if it denies something."""
+    if asks_about_sentence(text):
+        return 1.0 if re.search(r"\b(?:no|not)\b", question_of(text), re.IGNORECASE) else 3.0
+    start = text.rindex("Q: Is ")
+    return quoted_words(Prompt(text[:start], text[start:]))
+
+
+def question_of(text: str) -> str:
+    """The question of a message, without what stands before and after it."""
+    return text.rpartition("Q: ")[2].partition("\n")[0]
+
+
+def asks_about_sentence(text: str) -> bool:
+    return question_of(text).startswith("What does DESCRIPTION 1 say about this sentence")
 
 
 def says(status: int, reply: object = None, **headers: str) -> Lie:
