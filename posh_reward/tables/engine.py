@@ -543,7 +543,12 @@ class PoshRows(RowScorer):
         return rows
 
     def has_question(self, row: tables.Row) -> bool:
-        """Return True if the pair has elements: without any, the judge is asked nothing."""
+        """Return True if the pair has elements, without which a judge is asked nothing.
+
+        A pair whose sentences could not be read has a question, too, but no elements.
+        """
+        if row["failure"] is not None and row["failure"]["kind"] != "text":
+            return True
         return bool(row["generation_elements"] + row["reference_elements"])
 
 

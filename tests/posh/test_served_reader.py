@@ -1,5 +1,6 @@
 """A reader of sentences behind HTTP: its failures are values, and no answer is paid for twice."""
 
+import json
 from math import log
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,12 @@ from typing import Any
 import pytest
 
 from posh_reward import PoSh, PoshReward, Scores
+from posh_reward.cli import EXIT_INCOMPLETE, EXIT_JUDGE_FAILED, main
 from posh_reward.models.model import NO_LABEL
 from posh_reward.models.server import chat_messages, server_http
 from posh_reward.posh.check import check_judge
 from posh_reward.types import Failure
+from tests.cli.running import Row, rows_in, write_rows
 from tests.models.lying_server import (
     MODEL,
     Liar,
@@ -181,3 +184,25 @@ def test_a_served_judge_is_asked_nothing_about_a_text_whose_sentences_it_cannot_
     elements = [text for text in texts if not asks_about_sentence(text)]
     assert any(HONEST in text for text in elements)
     assert not any(POISONED in text for text in elements)
+
+
+def test_rows_of_a_reader_that_is_gone_are_left_to_the_next_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows: list[Row] = [
+        {"id": f"p{i}", "generation": f"A monk reads {i} letters.", "reference": REFERENCE}
+        for i in range(6)
+    ]
+    table, out = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
+    config = tmp_path / "reader.json"
+    flags = ["score", str(table), "-o", str(out), "--reader", str(config), "--batch", "1", "-q"]
+    with LyingServer(lambda number, text: says(500) if " letters" in text else None) as server:
+        config.write_text(json.dumps(settings(server, retries=0)))
+        assert main(flags) == EXIT_JUDGE_FAILED
+        said = capsys.readouterr().err
+        assert "failed on every pair of 3 consecutive batches (the server failed (500))" in said
+        assert rows_in(out) == []
+        server.liar = lambda number, text: says(500) if " 3 letters" in text else None
+        assert main(flags) == EXIT_INCOMPLETE
+    assert [row["id"] for row in rows_in(out) if row["failure"] is not None] == ["p3"]
+    assert [len(row["sentences"]) for row in rows_in(out)] == [1, 1, 1, 0, 1, 1]
