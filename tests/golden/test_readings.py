@@ -13,6 +13,7 @@ from posh_reward.other_metrics import rubric_judge
 from posh_reward.other_metrics.harmonic_eval import WORDING_EDITION
 from posh_reward.other_metrics.prove import tuples
 from posh_reward.posh.fake_judge import FakeJudge
+from posh_reward.posh.judge import SENTENCE_WORDING
 from posh_reward.posh.names import ASKING_VERSION
 from posh_reward.posh.wording import PRESET
 from posh_reward.types import Description
@@ -134,6 +135,7 @@ def test_a_change_of_a_constant_raises_the_version(
 
 EDITIONS = {
     **{f"posh/prompts/{preset.prompts}.txt": preset.edition for preset in PRESET.values()},
+    "posh/prompts/sentence.txt": SENTENCE_WORDING,
     "other_metrics/harmonic/prompts/paper.txt": WORDING_EDITION,
     "other_metrics/harmonic/prompts/ours.txt": WORDING_EDITION,
     "other_metrics/rubric/prompts/paper.txt": rubric_judge.WORDING_EDITION,
