@@ -25,7 +25,8 @@ Measure how well metrics agree with people's judgments, by the paper's procedure
 paper's figures below ours. POSH scores the texts now, by the flags of `metric`; other metrics come
 from columns of the judgments, from files of scores, or from --baseline. Every metric is compared
 with the first, by intervals and tests from a paired bootstrap over images. Higher is better
-everywhere. With --store an interrupted run resumes."""
+everywhere. With --reader, POSH contradicted, minus the share of contradicted sentences, is one
+more metric, for mistakes. With --store an interrupted run resumes."""
 DOCENT_HELP = """\
 Read coarse judgments in DOCENT's form (paper, A.3.2): two texts, a reference, and on each axis one
 of 1_much_better, 1_slightly_better, equal, 2_slightly_better, 2_much_better. INPUT is a dataset on
