@@ -12,9 +12,9 @@ from posh_reward.errors import escape_controls
 from posh_reward.shipped import FOLDERS, copy_to
 
 FETCH_HELP = """\
-Download what a configuration needs: policy, judge, dataset, spaCy model, and Maverick with its
-environment. What is already here is not downloaded again. Afterwards the run needs no network: set
-HF_HUB_OFFLINE=1 for it."""
+Download what a configuration needs: policy, judge, witness, reader of sentences, dataset, spaCy
+model, and Maverick with its environment. What is already here is not downloaded again. Afterwards
+the run needs no network: set HF_HUB_OFFLINE=1 for it."""
 DOCTOR_HELP = """\
 Check, without training, that this node can run a recipe: packages and downloads, driver, GPUs,
 memory, disk, ports, communication between ranks, a step of ZeRO-3 that is saved and resumed, and a

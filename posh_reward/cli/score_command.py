@@ -31,8 +31,10 @@ SCORE_HELP = f"""\
 Score each generation of a table against its reference. OUT gets one row per pair: id (the row's
 number, or --id), model and image (if INPUT has them), generation, reference, precision, recall, f1,
 failure (kind and detail), unparsed, doubtful_share, generation_elements and reference_elements (how
-many were graded) and signature. A pair with a missing cell or an empty reference has no score, and
-its row says why. The precision of an empty generation is 1, with 0 generation_elements.
+many were graded), signature and sentences (of each its span, and with which probabilities the
+reference contradicts, does not mention or supports it; empty without --reader). A pair with a
+missing cell or an empty reference has no score, and its row says why. The precision of an empty
+generation is 1, with 0 generation_elements.
 
 {options.SCORES_MEANING}
 
