@@ -1,7 +1,8 @@
 """Fit the embedded judge's weights to people's judgments, planted mistakes and known truth.
 
     python -m research.calibrate_judge ../shared/data [--as-shipped] [--folds] [--store parsed.db] \
-        [--sample N] [--encoder all-MiniLM-L6-v2 --output weights.json]
+        [--limit N] [--scenes research/scenes/written.jsonl ...] \
+        [--encoder all-MiniLM-L6-v2 --output weights.json]
 
 Every question about every pair becomes a row of features (``calibration/questions.py``); L-BFGS
 finds the weights of the loss in ``calibration/objective.py``, those of attributes and relations:
@@ -143,6 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the weights and how well they do."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", type=Path, help="folder with human/, planted/ and known_truth/")
+    parser.add_argument("--scenes", type=Path, nargs="*", default=(), help="files of scenes")
     parser.add_argument("--limit", type=int, help="texts of each kind")
     parser.add_argument("--store", type=Path, help="file that keeps parsed texts")
     parser.add_argument("--encoder", help="folder, name or module:function of an encoder")
@@ -150,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folds", action="store_true", help="figures of folds not fitted to")
     parser.add_argument("--as-shipped", action="store_true", help="fit nothing")
     options = parser.parse_args(arguments)
-    data = examples(options.data, options.limit)
+    data = examples(options.data, options.limit, scenes=options.scenes)
     texts = list(dict.fromkeys(text for pair in data.pairs for text in pair))
     metric = reading_metric(Recorder(options.encoder), options.store, texts)
     questions = ask_about(metric, data.pairs)

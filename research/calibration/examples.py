@@ -30,6 +30,7 @@ from research.eval_planted import TOKEN, blind_list
 FOLDS = 5
 MAX_CAPTIONS = 250  # captions of known truth of each kind
 ARTWORKS = Path(__file__).parent / "artworks.json"
+FALSE_TEXTS_PER_SCENE = 2
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 Ints = NDArray[np.int64]
@@ -77,8 +78,13 @@ def fold_of(group: str) -> int:
     return int(hashlib.sha256(group.encode()).hexdigest(), 16) % FOLDS
 
 
-def examples(folder: Path, sample: int | None = None, most: int = MAX_CAPTIONS) -> Examples:
-    """Read all sets: judged by people, artworks with planted mistakes, captions of known truth."""
+def examples(
+    folder: Path,
+    sample: int | None = None,
+    most: int = MAX_CAPTIONS,
+    scenes: Sequence[Path] = (),
+) -> Examples:
+    """Read all sets: people's judgments, planted mistakes, captions and scenes of known truth."""
     data, people = Examples(), folder / "human"
     artworks = (ARTWORKS, folder / "planted" / "planted_dev.json")
     for read in sets.SETS:
@@ -96,6 +102,9 @@ def examples(folder: Path, sample: int | None = None, most: int = MAX_CAPTIONS) 
     for item in items:
         add_artwork(data, item, common)
         add_false_sentences(data, item, reader)
+    for path in scenes:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()[:sample]):
+            add_scene(data, json.loads(line), f"{path.stem} {number}")
     kinds: dict[str, list[int]] = {}
     for case in truth(folder / "known_truth", reader, most):
         number = data.add((case.text, case.reference), case.image)
@@ -175,6 +184,24 @@ def add_false_sentences(data: Examples, item: Any, reader: Reader) -> None:
         rng = random.Random(group)
         pads += [pad for way in FALSE if (pad := CONTINUATIONS[way](read, rng))]
     data.padded += [data.add((f"{half} {pad}", reference), group) for pad in pads]
+
+
+def add_scene(data: Examples, scene: Any, group: str) -> None:
+    """Add an honest description, and texts in which each sentence is false, of one kind or another.
+
+    What is false is marked as mistaken, and what stands around it is not.
+    """
+    reference, honest = scene["reference"], scene["honest"]
+    data.faithful.append(data.add((" ".join(honest), reference), group))
+    for number in range(FALSE_TEXTS_PER_SCENE):
+        text, spans = "", []
+        for place, sentence in enumerate(honest):
+            wrong = [each["text"] for each in scene["false"] if each["sentence"] == place]
+            said = wrong[number % len(wrong)] if wrong else sentence
+            start = len(text) + bool(text)
+            spans += [(start + a, start + b) for a, b in changes(said, sentence)]
+            text = f"{text} {said}".strip()
+        data.marks.append((data.add((text, reference), group), "mistakes", spans))
 
 
 def first_half(text: str) -> str:

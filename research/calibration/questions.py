@@ -49,12 +49,16 @@ class Recorder(EmbeddedJudge):
         self.features: dict[tuple[object, ...], Features] = {}
         self.ruled: dict[tuple[object, ...], tuple[float, float]] = {}
         """Values that the rules make of 0 and of 1, linear in between."""
+        self.matched: dict[tuple[object, ...], bool] = {}
+        """Whether the entity has a counterpart."""
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """Grade as the judge does, but raise absent entities to the lowest grade of presence."""
         for request in requests:
             pair_features = self.compare(request.source, request.target)
             self.features[key_of(request)] = self._compute_features(pair_features, request)
+            is_matched = bool(pair_features.alignment.candidates(request.entity))
+            self.matched[key_of(request)] = is_matched
             low, high = (
                 apply_overrides(pair_features.alignment, request, value) for value in (0.0, 1.0)
             )
@@ -83,18 +87,21 @@ class Questions:
     scores: list[Scores]
     names: dict[Kind, list[str]]  # names of the features, bias first
     ruled: Floats  # (elements, 2): values that the judge's rules make of 0 and of 1
+    named: NDArray[np.bool_]  # (elements,): entities that bound relations: no places or pronouns
+    matched: NDArray[np.bool_]  # (elements,): entities with a counterpart
 
 
 def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
     """Collect all questions about the pairs, with ``metric`` a ``PoSh`` judged by ``Recorder``."""
     side: list[int] = []
-    ends, spans, scores, ruled = [], [], [], []
+    ends, spans, scores, ruled, named, matched = [], [], [], [], [], []
     rows: dict[Kind, list[int]] = {kind: [] for kind in KINDS}
     features: dict[Kind, list[list[float]]] = {kind: [] for kind in KINDS}
     feature_names = {kind: list(metric.judge.weights[kind]) for kind in KINDS}
     for number, (generation, reference) in enumerate(pairs):
         metric.judge.features.clear()
         metric.judge.ruled.clear()
+        metric.judge.matched.clear()
         (pair_scores,) = metric.score([generation], [reference])
         scores.append(pair_scores)
         entities = {
@@ -111,6 +118,8 @@ def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
             ruled.append(metric.judge.ruled.get(key_of(element), (0.0, 1.0)))
             rows[element.kind].append(here)
             values = metric.judge.features.get(key_of(element), {})
+            matched.append(metric.judge.matched.get(key_of(element), True))
+            named.append(values.keys().isdisjoint(("nameless", "place")))
             others = feature_names[element.kind][1:]
             features[element.kind].append([1.0, *(values.get(name, 0.0) for name in others)])
     return Questions(
@@ -122,6 +131,8 @@ def ask_about(metric: Any, pairs: Iterable[tuple[str, str]]) -> Questions:
         scores,
         feature_names,
         np.array(ruled),
+        np.array(named),
+        np.array(matched),
     )
 
 
@@ -133,7 +144,7 @@ class Answers:
     slope: Floats  # of ``logits`` by the weighted sums of the features
     grades: Floats
     means: Floats  # (pairs, 3): precision, recall, f1
-    deciding: Ints  # (elements,): the element that decides the grade: itself, or an absent entity
+    deciding: Ints  # (elements,): the element that decides the grade: itself, or its least entity
 
 
 def answers(
@@ -158,11 +169,20 @@ def answers(
     values = np.clip(values, 0.005, 0.995)
     if deciding is None:
         deciding = np.arange(len(values))
+        related = np.isin(np.arange(len(values)), questions.rows["relation"])
+        first, second = questions.ends.T
+        bounding = np.where(questions.named, values, 1.0)
+        better = np.where(bounding[first] > bounding[second], first, second)
+        for end, bounds in (
+            (better, True), (first, ~questions.matched[first]), (second, ~questions.matched[second])
+        ):  # fmt: skip
+            lower = related & bounds & (bounding[end] < values[deciding])
+            deciding[lower] = end[lower]
         for end in questions.ends.T:
             absent = values[end] < MIN_PRESENT
             deciding[absent] = end[absent]
-    itself = deciding == np.arange(len(values))
-    grades = np.where(itself, LOWEST_GRADE + 4 * values, LOWEST_GRADE)
+    is_absent = (deciding != np.arange(len(values))) & (values[deciding] < MIN_PRESENT)
+    grades = np.where(is_absent, LOWEST_GRADE, LOWEST_GRADE + 4 * values[deciding])
     count = np.bincount(questions.side, minlength=2 * len(questions.scores))
     total = np.bincount(questions.side, grades, minlength=len(count))
     mean = np.where(count > 0, total / np.maximum(count, 1) / 5, 1.0).reshape(-1, 2)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.resources import files
+from itertools import product
 
 from posh_reward.embedded.english.meaning import (
     MIN_STRENGTH,
@@ -220,8 +221,14 @@ class TermIndex:
             alike |= dict.fromkeys(self._by_number.get(value, ()), 1.0)
         if term[0] in load_colours():
             for other in self._colours:
-                alike[other] = colour_likeness(term[0], other[0])
-        return {other: alike[other] for other in sorted(alike) if alike[other]}
+                if not (is_material(term) and is_material(other)):  # pewter is no silver
+                    alike[other] = colour_likeness(term[0], other[0])
+        return {o: alike[o] for o in sorted(alike) if alike[o] and are_of_one_sort(term, o)}
+
+
+def are_of_one_sort(a: Term, b: Term) -> bool:
+    """Return False for a preposition and another word: what is under a cloud is not low."""
+    return a[0] == b[0] or (a[1] == "x") == (b[1] == "x")
 
 
 def colour_likeness(a: str, b: str) -> float:
@@ -232,6 +239,26 @@ def colour_likeness(a: str, b: str) -> float:
     if hues == others:
         return SAME_COLOURS_SIMILARITY
     return 0.0 if hues.isdisjoint(others) else NEAR_COLOURS_SIMILARITY
+
+
+NEIGHBOURING_COLOURS = frozenset(
+    frozenset(pair.split("-"))
+    for pair in (
+        "red-orange orange-yellow yellow-green green-blue blue-purple purple-pink pink-red "
+        "red-purple pink-orange brown-red brown-orange brown-yellow brown-black brown-grey "
+        "grey-white grey-black grey-blue grey-green white-yellow white-pink black-blue"
+    ).split()
+)
+"""Basic colours that two people may give one surface: an orange cone, a red one."""
+
+
+def are_neighbours(a: str, b: str) -> bool:
+    """Return True if two words name colours that shade into each other."""
+    colours = load_colours()
+    return any(
+        frozenset(pair) in NEIGHBOURING_COLOURS
+        for pair in product(colours.get(a, ()), colours.get(b, ()))
+    )
 
 
 @lru_cache(maxsize=WORD_CACHE_SIZE)

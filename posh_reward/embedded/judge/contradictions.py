@@ -1,55 +1,228 @@
 """Where one description contradicts another for certain: verdicts on whole sentences.
 
-A sentence is contradicted if one of its claims is, about things that are surely those of the other
-text: by another colour, count or material, an antonym, a denial. None is supported: each element
-has its own grade.
+A sentence is contradicted if one of its words excludes what the other text says of surely the same
+thing: another colour, count, side or material, or an opposite ("an open book", "a closed book"); or
+if one text denies what the other states. Nothing else is: what a text does not mention, it does not
+contradict. None is supported: each element has its own grade.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
-from posh_reward.embedded.judge.features import PairFeatures, contradicts_for_certain
-from posh_reward.embedded.judge.same_sentences import says_the_same
-from posh_reward.types import Description, Kind, Question, Span, Verdict
+from posh_reward.embedded.english.likeness import (
+    SIDES,
+    UNITS,
+    are_neighbours,
+    conflict,
+    is_settled,
+    likeness,
+    load_colours,
+)
+from posh_reward.embedded.english.meaning import (
+    Term,
+    dictionary_forms,
+    find_opposites,
+    is_concrete,
+    is_material,
+)
+from posh_reward.embedded.english.word_classes import PREPOSITIONS, find_term, stands_in
+from posh_reward.embedded.judge.alignment import MIN_COMPATIBLE_SUPPORT, Alignment
+from posh_reward.embedded.judge.features import (
+    MIN_CLEAR_SIMILARITY,
+    MIN_SURE_CERTAINTY,
+    is_made_otherwise,
+)
+from posh_reward.embedded.judge.index import DescriptionIndex
+from posh_reward.embedded.judge.negation import NEGATORS
+from posh_reward.types import Token, Verdict
+from posh_reward.words import DEPICTION, PLACES
 
 CONTRADICTED = Verdict((1.0, 0.0, 0.0))
 UNMENTIONED = Verdict((0.0, 1.0, 0.0))
+SELECTING_WORDS = frozenset(
+    "first second third fourth fifth last next other only same sole lone single front back".split()
+)
+"""Adjectives with opposites that tell which of several things is meant, not what it is like."""
 
 
-def find_contradictions(
-    features: PairFeatures, source: Description, target: Description
-) -> Iterator[int]:
-    """Yield where in ``source`` the claims stand that ``target`` contradicts."""
-    ours, theirs = features.alignment.source.statements, features.alignment.target.statements
-    for question, spans in list_claims(source, target):
-        if says_the_same(ours, theirs, question):
+def find_contradictions(alignment: Alignment) -> Iterator[int]:
+    """Yield where in ``source`` the words stand that the target contradicts.
+
+    A sentence that the target has word for word is not contradicted, whatever else it says.
+    """
+    said = set(alignment.target.statements.sentences.values())
+    ours = alignment.source.statements.sentences
+    for token in chain(
+        find_excluded_words(alignment), find_denials(alignment), find_other_materials(alignment)
+    ):
+        place = alignment.source.tokens[token]
+        if ours.get(place.sentence) not in said:
+            yield place.span[0]
+
+
+def find_dimension(index: DescriptionIndex, token: int) -> str:
+    """Find what a word settles of a thing: one colour, count, side or pole excludes the others.
+
+    Empty for any other word, and where a word may mean something else: "straw", "half a dozen",
+    "he left", "a red-haired man", "the second arch", "a larger globe".
+    """
+    term = find_term(index.tokens[token])
+    if term is None or token in index.denied_tokens:
+        return ""
+    word, pos = term
+    if word in index.inexact_words or is_material(term):
+        return ""
+    if word in load_colours():
+        return "" if pos != "a" and is_concrete((word, "n")) else "colour"
+    if word in SIDES:
+        return "" if pos == "v" else "side"
+    if index.terms[token] is None:  # "two of them" is no count of the whole
+        return ""
+    if word in UNITS or word.isdecimal():
+        return "" if word in ("zero", "one", "0", "1") else "count"
+    if index.tokens[token].pos != "ADJ" or word in SELECTING_WORDS:
+        return ""
+    is_plain = dictionary_forms(word)[0] == word
+    return "opposite" if is_plain and find_opposites(term) else ""
+
+
+def find_excluded_words(alignment: Alignment) -> Iterator[int]:
+    """Yield the source's words that exclude what the target says of surely the same thing."""
+    for token in range(len(alignment.source.tokens)):
+        if is_contradicted(alignment, token):
+            yield token
+
+
+def is_contradicted(alignment: Alignment, token: int) -> bool:
+    """Return True if the target says another such word of surely the same thing, and not this one.
+
+    It must be said of the thing in both texts: by a word of its own, or by the next one in the
+    dependency tree ("the boat on the left", "the door is red").
+    """
+    source, target = alignment.source, alignment.target
+    dimension = find_dimension(source, token)
+    if not dimension:
+        return False
+    for entity in find_owners(source, token):
+        counterpart = find_sure_counterpart(alignment, entity)
+        if counterpart is None or len(find_said(source, entity, dimension)) > 1:
             continue
-        if contradicts_for_certain(features, question):
-            for start, _ in spans:
-                yield start
+        like = [counterpart, *find_namesakes(alignment, entity)]
+        if all(excludes(target, other, source.tokens[token], dimension) for other in like):
+            return True
+    return False
 
 
-def list_claims(
-    source: Description, target: Description
-) -> Iterator[tuple[Question, tuple[Span, ...]]]:
-    """Yield a question for each element of the source but the viewer's, and where it stands."""
-    graph = source.graph
+def find_owners(index: DescriptionIndex, token: int) -> list[int]:
+    """Find the entities that a word is most firmly attached to, if it is firmly at all."""
+    attached = index.attachments_by_token.get(token, {})
+    owners = {
+        entity: weight
+        for entity, weight in attached.items()
+        if token not in index.mentions[entity] and weight >= MIN_SURE_CERTAINTY
+    }
+    return [entity for entity, weight in owners.items() if weight == max(owners.values())]
 
-    def ask(kind: Kind, entity: int, text: str | None = None, other: int | None = None) -> Question:
-        name = graph.entities[entity].head
-        return Question(
-            "precision", kind, name, source, target, entity, text,
-            None if other is None else graph.entities[other].head, other,
-        )  # fmt: skip
 
-    for index, entity in enumerate(graph.entities):
-        if entity.flagged:
+def find_said(index: DescriptionIndex, entity: int, dimension: str) -> set[Term]:
+    """Find the words of a dimension that a text says of its entity."""
+    said = set()
+    for token, attachment in index.attachments_to(entity).items():
+        if attachment < MIN_SURE_CERTAINTY or token in index.mentions[entity]:
             continue
-        yield ask("entity", index), entity.spans
-        for attribute in entity.attributes:
-            yield ask("attribute", index, attribute.text), attribute.spans
-    for relation in graph.relations:
-        first, second = relation.subject, relation.object
-        if not (graph.entities[first].flagged or graph.entities[second].flagged):
-            yield ask("relation", first, relation.text, second), relation.spans
+        term = find_term(index.tokens[token])
+        if term is not None and find_dimension(index, token) == dimension:
+            said.add(term)
+    return said
+
+
+def excludes(index: DescriptionIndex, entity: int, word: Token, dimension: str) -> bool:
+    """Return True if a text says one word of the dimension of its entity, which excludes ours.
+
+    What has several colours may have one more.
+    """
+    term = find_term(word)
+    said = find_said(index, entity, dimension)
+    if term is None or len(said) != 1:
+        return False
+    for token, attachment in index.attachments_to(entity).items():
+        other = find_term(index.tokens[token])
+        if other is None or (is_settled(term) and not is_settled(other)):
+            continue
+        if attachment >= MIN_COMPATIBLE_SUPPORT and likeness(term, other) >= MIN_COMPATIBLE_SUPPORT:
+            return False
+    [other] = said
+    return conflict(term, other) and not are_neighbours(term[0], other[0])
+
+
+def find_namesakes(alignment: Alignment, entity: int) -> list[int]:
+    """Find the entities of the target that have the name, too: the other boat may be red."""
+    named = alignment.by_name(tuple(alignment.source.heads[entity]))
+    return [other for other, alike in named.items() if alike >= MIN_CLEAR_SIMILARITY]
+
+
+def find_sure_counterpart(alignment: Alignment, entity: int) -> int | None:
+    """Find the entity of the target that surely is this one; None for places and stand-ins."""
+    source, target = alignment.source, alignment.target
+    if entity >= len(source.graph.entities) or alignment.uncertainty(entity):
+        return None
+    if not alignment.candidates(entity):
+        return None
+    counterpart = alignment.candidates(entity)[0][0]
+    if stands_in(source.heads[entity]) or stands_in(target.heads[counterpart]):
+        return None
+    if any(names_no_thing(term) for term in source.heads[entity]):
+        return None
+    return counterpart
+
+
+def names_no_thing(term: Term) -> bool:
+    """Return True for a word that is itself said of other things: the left, in white, a hue."""
+    return term[0] in PLACES or term[0] in DEPICTION or term[0] in load_colours()
+
+
+def find_other_materials(alignment: Alignment) -> Iterator[int]:
+    """Yield the source's materials, "a cup of tin", where the target has others."""
+    for owner, material in alignment.source.material_pairs:
+        is_sure = find_sure_counterpart(alignment, owner) is not None
+        if is_sure and is_made_otherwise(alignment, owner, material):
+            yield from alignment.source.mentions[material]
+
+
+def find_denials(alignment: Alignment) -> Iterator[int]:
+    """Yield a word of each sentence that denies what the target states, or states what it denies.
+
+    The target must say all its words in one sentence, some of them under a negation, or else the
+    source. Whose hat is missing, or which goose looks away, is not told by a name: "no hat"
+    contradicts no text with a hat in it.
+    """
+    source, target = alignment.source, alignment.target
+    if not (source.denied_tokens or target.denied_tokens):
+        return
+    their_words = list_content_words(target)
+    for words in list_content_words(source).values():
+        denies = not source.denied_tokens.isdisjoint(words.values())
+        for others in their_words.values():
+            said = [find_like(alignment, term, others) for term in words]
+            if all(said) and denies == target.denied_tokens.isdisjoint(chain(*said)):
+                yield min(words.values())
+                break
+
+
+def list_content_words(index: DescriptionIndex) -> dict[int, dict[Term, int]]:
+    """List the content words of each sentence, without prepositions, each with a token."""
+    by_sentence: dict[int, dict[Term, int]] = defaultdict(dict)
+    for i, token in enumerate(index.tokens):
+        term = find_term(token)
+        if term is not None and term[1] != "x" and term[0] not in PREPOSITIONS | NEGATORS:
+            by_sentence[token.sentence].setdefault(term, i)
+    return by_sentence
+
+
+def find_like(alignment: Alignment, term: Term, words: Mapping[Term, int]) -> list[int]:
+    """Find the tokens of the target's words that clearly say a term."""
+    alike = alignment.words(term)
+    return [token for word, token in words.items() if alike.get(word, 0.0) >= MIN_CLEAR_SIMILARITY]

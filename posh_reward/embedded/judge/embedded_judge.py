@@ -50,7 +50,7 @@ from posh_reward.errors import InputError
 from posh_reward.models.encoders import EncodeTokens, load_token_encoder, token_encoder_name
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Sentence, Usage, Verdict
 
-VERSION = "embedded-14"
+VERSION = "embedded-15"
 MAX_CACHED_WHILE_AWAKE = 1024  # indexes, and pairs of them: enough for 256 pairs at once
 MAX_CACHED_WHILE_ASLEEP = 128  # of these, from one batch to the next
 MAX_ENCODED_TEXTS = 64
@@ -122,8 +122,7 @@ class EmbeddedJudge:
         start = time.perf_counter()
         verdicts: list[Verdict] = []
         for (source, target), group in groupby(sentences, key=lambda each: each[:2]):
-            features = self.compare(source, target)
-            places = list(find_contradictions(features, source, target))
+            places = list(find_contradictions(self.compare(source, target).alignment))
             for sentence in group:
                 first, last = sentence.span
                 found = any(first <= place < last for place in places)
@@ -158,7 +157,31 @@ class EmbeddedJudge:
             return 1.0
         features = self._compute_features(pair_features, question)
         value = predict(self.weights[question.kind], features)
-        return apply_overrides(pair_features.alignment, question, value)
+        value = apply_overrides(pair_features.alignment, question, value)
+        return min(value, self._bound_relation(pair_features.alignment, list_ends(question)))
+
+    def _bound_relation(self, alignment: Alignment, ends: Sequence[Question]) -> float:
+        """Bound a relation by what it joins: where there is no monkey, no monkey holds a kite.
+
+        It is no likelier than the better known of its ends, nor than one without a counterpart.
+        """
+        if not ends:
+            return 1.0
+        bound = max(map(self._predict_presence, ends))
+        for end in ends:
+            if not alignment.candidates(end.entity):
+                bound = min(bound, self._predict_presence(end))
+        return bound
+
+    def _predict_presence(self, end: Question) -> float:
+        """Predict how far an end of a relation is there.
+
+        1 for places and pronouns, which are as far there as what is said of them.
+        """
+        features = self.compare(end.source, end.target).compute_features(end)
+        if "nameless" in features or "place" in features:
+            return 1.0
+        return self._predict_value(end)
 
     def _compute_features(self, pair_features: PairFeatures, question: Question) -> Features:
         features = pair_features.compute_features(question)
@@ -196,6 +219,14 @@ class EmbeddedJudge:
             self._encoder_features.pop((source.text, target.text), None)  # of other indexes
             drop_oldest(self._pair_features, MAX_CACHED_WHILE_AWAKE)
         return features
+
+
+def list_ends(question: Question) -> list[Question]:
+    """List the questions about the two entities of a relation; none of any other kind."""
+    if question.other is None or question.other_entity is None:
+        return []
+    end = question._replace(kind="entity", text=None, other=None, other_entity=None)
+    return [end, end._replace(identifier=question.other, entity=question.other_entity)]
 
 
 def get_or_make(

@@ -65,8 +65,6 @@ CONTRADICTING_FEATURES = (
     "other_preposition",
 )  # fmt: skip
 """Features that contradict a claim."""
-STATING_FEATURES = ("said", "as_such")
-"""How far the target states an attribute, or a relation."""
 CHANCE_CONTRADICTIONS = ("exchanged", "other_preposition", "other_verb")
 """Those that a long text contains by chance, since it says more of each entity. There only a
 place that excludes another one of the very same two entities counts fully."""
@@ -102,11 +100,12 @@ class PairFeatures:
     def __init__(self, alignment: Alignment) -> None:
         self.alignment = alignment
         self._features: dict[ClaimKey, Features] = {}
+        self._entity_features: dict[tuple[int, str], Features] = {}
         self._compactness: dict[int, float] = {}
 
     def compute_features(self, question: Question) -> Features:
         if question.kind == "entity":
-            return compute_entity_features(self.alignment, question.entity, question.identifier)
+            return self._compute_entity_features(question.entity, question.identifier)
         key = question.entity, question.text or "", question.other_entity
         features = dict(self._compute_claim_features(key))
         features["incoherent"] = self._compute_incoherence(key)
@@ -118,6 +117,13 @@ class PairFeatures:
         if other is not None and features.get("other_preposition"):
             strict = strict_place_disagreement(self.alignment, entity, text, other)
             features["other_preposition"] = max(strict, features["other_preposition"])
+        return features
+
+    def _compute_entity_features(self, entity: int, identifier: str) -> Features:
+        features = self._entity_features.get((entity, identifier))
+        if features is None:
+            features = compute_entity_features(self.alignment, entity, identifier)
+            self._entity_features[entity, identifier] = features
         return features
 
     def _compute_claim_features(self, key: ClaimKey) -> Features:
@@ -372,6 +378,7 @@ def compute_word_features(alignment: Alignment, entity: int, term: Term) -> Feat
     candidates = alignment.candidates(entity)
     likeliest = [other for other, _ in candidates[:1]]
     count = parse_number(term[0])
+    is_inexact = count is not None and term[0] in alignment.source.inexact_words
     for other, certainty in candidates:
         several = alignment.target.plural[other]
         # "A hand" is one hand, and hands are several.
@@ -380,7 +387,7 @@ def compute_word_features(alignment: Alignment, entity: int, term: Term) -> Feat
         value = certainty * max(float(is_counted), support.get(other, 0.0))
         # Only near-certain correspondences may contradict. In others a contradiction says more
         # about the correspondence than about the word.
-        may_deny = value < MIN_SUPPORT and certainty > MIN_SURE_CERTAINTY
+        may_deny = not is_inexact and value < MIN_SUPPORT and certainty > MIN_SURE_CERTAINTY
         too_many = not several and ((count or 0) > 1 or term[0] in WORDS_FOR_MANY)
         if may_deny and (too_many or alignment.contradicts(term, other)):
             is_denied = True
@@ -388,7 +395,7 @@ def compute_word_features(alignment: Alignment, entity: int, term: Term) -> Feat
             best, likeliest = value, [other]
     is_mixed_up = any(alignment.mixes_up(entity, term, other) for other in likeliest)
     unsaid = bool(candidates) and best < MIN_SUPPORT and is_settled(term)
-    unsaid = unsaid and (count is None or term[0] not in alignment.source.before_hyphens)
+    unsaid = unsaid and not is_inexact
     if unsaid or is_mixed_up:
         best = 0.0
     elsewhere = alignment.best_similarity(term)
@@ -463,35 +470,6 @@ def apply_overrides(alignment: Alignment, question: Question, value: float) -> f
     if ours == theirs:
         return value
     return DENIED_VALUE if theirs else ABSENCE_VALUE * (1 - value)
-
-
-def contradicts_for_certain(features: PairFeatures, question: Question) -> bool:
-    """Return True if the target says the opposite of what surely is the same thing.
-
-    That is another colour, count, material or size, an antonym, or a denial. Absence is none, nor
-    is what contradicts by chance in a long text.
-    """
-    alignment = features.alignment
-    ends = [question.entity]
-    if question.other_entity is not None:
-        ends.append(question.other_entity)
-    if any(alignment.uncertainty(end) or not alignment.candidates(end) for end in ends):
-        return False
-    found = features.compute_features(question)
-    denied = apply_overrides(alignment, question, value=1.0)
-    if denied == DENIED_VALUE:
-        return True
-    if denied < 1 and question.kind != "entity":  # the source denies it; "no hat" may be another's
-        return max(found.get(name, 0.0) for name in STATING_FEATURES) >= MIN_SURE_CERTAINTY
-    if question.kind != "attribute" or any(
-        head in PLACES for head, _ in alignment.source.heads[question.entity]
-    ):
-        return False
-    likeliest = alignment.candidates(question.entity)[0][0]
-    terms = find_terms(alignment, question.text or "")
-    return found.get("denied") == 1 and any(
-        alignment.contradicts(term, likeliest) for term in terms
-    )
 
 
 def is_absent(alignment: Alignment, entity: int) -> bool:

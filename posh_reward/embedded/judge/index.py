@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 
-from posh_reward.embedded.english.likeness import TermIndex, is_stuff
+from posh_reward.embedded.english.likeness import TermIndex, is_stuff, parse_number
 from posh_reward.embedded.english.meaning import Term, is_concrete, is_material, is_plural
 from posh_reward.embedded.english.word_classes import (
     BOTH_GENDERS,
@@ -53,6 +53,10 @@ HALF_STEP_LABELS = frozenset("prep pobj agent pcomp aux auxpass".split())
 CLAUSE_LABELS = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
 """Labels that count a step and a half: other clauses."""
 MAX_DISTANCE_IN_HALF_STEPS = 8  # in the tree, of a word that is attached to an entity
+BOUNDING_WORDS = frozenset(
+    "about almost approximately around least most nearly over roughly some than under".split()
+)
+"""Words before a number that is no exact count: at least ten, more than forty."""
 STEP_COST_BASE = 4  # packs a neighbour and the cost of its step into one number
 
 ClaimKey = tuple[int, str, int | None]
@@ -95,8 +99,8 @@ class DescriptionIndex:
         # From here on lists have one item per entity.
         self.mentions = entities + [[i] for i in nouns]  # tokens of its mentions
         self.attribute_tokens = self._find_attribute_tokens(nouns)
-        self.claims = list(map(self._terms_at, self.attribute_tokens))
-        """Terms of its attributes."""
+        self.claims = list(map(self._list_claims, self.attribute_tokens))
+        """Terms of its attributes but inexact counts."""
         self.heads = list(map(self._find_heads, range(len(self.mentions))))
         """Last word of each mention: the kind of entity it is."""
         for owner, material in self.material_pairs:
@@ -230,10 +234,15 @@ class DescriptionIndex:
         return {key for key, spans in claims.items() if denied.intersection(self.tokens_in(spans))}
 
     @cached_property
-    def before_hyphens(self) -> set[str]:
-        """Lower-case words before a hyphen: the three of a three-cornered hat is no count."""
+    def inexact_words(self) -> set[str]:
+        """Lower-case words that are no exact count: three-cornered, at least ten, half a dozen."""
         ends = {token.span[0] for token in self.tokens if token.text == "-"}
-        return {token.text.lower() for token in self.tokens if token.span[1] in ends}
+        inexact = {token.text.lower() for token in self.tokens if token.span[1] in ends}
+        words = ["", "", *(token.text.lower() for token in self.tokens)]
+        for *before, word in zip(words, words[1:], words[2:], strict=False):
+            if before[1] in BOUNDING_WORDS or before == ["half", "a"]:
+                inexact.add(word)
+        return inexact
 
     @cached_property
     def term_profiles(self) -> list[dict[Term, float]]:
@@ -331,6 +340,10 @@ class DescriptionIndex:
                 beside[token].update(ordered[first : place + MAX_SHARED_ATTRIBUTES + 1])
         # A noun that is itself an attribute gets the attributes beside it: ivory satin.
         return attribute_tokens + [beside[token] - {token} for token in nouns]
+
+    def _list_claims(self, tokens: set[int]) -> list[Term]:
+        terms = self._terms_at(tokens)
+        return [t for t in terms if t[0] not in self.inexact_words or parse_number(t[0]) is None]
 
     def _terms_at(self, tokens: set[int]) -> list[Term]:
         terms = []

@@ -40,7 +40,8 @@ class SentenceIndex:
             if word := spell(token.text):
                 self._places[i] = len(self._words[token.sentence])
                 self._words[token.sentence].append(word)
-        self._sentences = {number: tuple(words) for number, words in self._words.items()}
+        self.sentences = {number: tuple(words) for number, words in self._words.items()}
+        """Words of each sentence, without marks."""
         self.names: list[Names] = [frozenset(word for word, _ in head) for head in index.heads]
         self.statements: dict[ClaimKey, set[Statement]] = defaultdict(set)
         self.ends: dict[Statement, set[tuple[Names, ...]]] = defaultdict(set)
@@ -59,7 +60,7 @@ class SentenceIndex:
             if token in self._places:
                 by_sentence[self._index.tokens[token].sentence].append(self._places[token])
         for sentence, places in by_sentence.items():
-            yield Statement(self._sentences[sentence], tuple(places), text)
+            yield Statement(self.sentences[sentence], tuple(places), text)
 
 
 def list_claims(index: DescriptionIndex) -> Iterator[tuple[ClaimKey, Sequence[Span]]]:
