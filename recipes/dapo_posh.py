@@ -25,7 +25,7 @@ from trl import GRPOConfig, ModelConfig, ScriptArguments
 from posh_reward import PoshReward
 from posh_reward.datasets.load_dataset import PAPER_PROMPT, prompt
 from posh_reward.posh.check import NOT_CHECKED
-from posh_reward.posh.load_metric import MetricSettings, load_metric, metric_flags
+from posh_reward.posh.load_metric import MetricSettings, load_reward_metric, metric_flags
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import ShapingSettings, build_shaping
 from posh_reward.training.base_model import starting_model
@@ -112,7 +112,7 @@ def prepare(
 def make_reward(script: DapoScriptArguments) -> PoshReward:
     """Make the reward from the flags."""
     return PoshReward(
-        load_metric(script.metric, **metric_flags(script)),
+        load_reward_metric(script.metric, **metric_flags(script)),
         build_shaping(script),
         max_failed_calls=script.max_failed_calls,
     )

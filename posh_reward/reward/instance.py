@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posh_reward.errors import ConfigError
-from posh_reward.posh.load_metric import load_metric
+from posh_reward.posh.load_metric import load_reward_metric
 from posh_reward.reward.objectives import Rewards
 from posh_reward.reward.shaping import SCORE_AXES, read_shaping
 from posh_reward.reward.trl import PoshReward
@@ -57,7 +57,7 @@ def make_reward(
         ConfigError, InputError: a setting is unknown or cannot be used.
     """
     return PoshReward(
-        load_metric(metric),
+        load_reward_metric(metric),
         read_shaping(shaping or {}),
         reference_column=reference_column,
         image_column=image_column,

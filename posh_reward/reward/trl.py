@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
 from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
+from posh_reward.posh.load_metric import load_reward_metric
 from posh_reward.posh.posh import PoSh
 from posh_reward.reward.columns import get_column, get_image_column
 from posh_reward.reward.guards import list_active_guards
@@ -369,7 +370,8 @@ class PoshReward(MetricReward[Scores]):
     metric with a witness a column of images. See ``MetricReward`` for failures and pickling.
 
     Args:
-        posh: the metric; by default ``PoSh()`` with the embedded judge.
+        posh: the metric; by default ``PoSh(reader="judge")``: the embedded judge, which
+            also says which sentences the reference contradicts.
         shaping: turns scores into rewards; by default f1 with guards. Objective ``separate``
             makes two, precision and recall: pass the trainer ``reward_funcs=reward.functions()``,
             and call ``objectives.settle_aggregation`` so that it adds them correctly.
@@ -409,7 +411,7 @@ class PoshReward(MetricReward[Scores]):
                 f"rewards: rename it, as with dataset.rename_column({reference_column!r}, "
                 '"reference")'
             )
-        self.metric: PoshLike = posh if posh is not None else PoSh()
+        self.metric: PoshLike = posh if posh is not None else load_reward_metric()
         self.shaping = shaping if shaping is not None else Shaping()
         if self.shaping.unmentioned_weight != 1 and not self.metric.reads_sentences:
             raise ConfigError(

@@ -19,7 +19,7 @@ from posh_reward.datasets.load_dataset import PAPER_PROMPT
 from posh_reward.errors import ConfigError, PoshError, on_one_line
 from posh_reward.models.prompt_images import TOKEN_PIXELS
 from posh_reward.posh.check import NOT_CHECKED
-from posh_reward.posh.load_metric import metric_flags, read_metric
+from posh_reward.posh.load_metric import metric_flags, read_reward_metric
 from posh_reward.reward.guards import Guards
 from posh_reward.reward.objectives import settle_aggregation
 from posh_reward.reward.shaping import build_shaping
@@ -442,7 +442,7 @@ def _check_reward(script: Any, args: Any) -> Iterator[str]:
             )
 
     def check_reader() -> None:
-        if script.unmentioned_weight in (None, 1) or "reader" in read_metric_settings(script):
+        if script.unmentioned_weight in (None, 1) or read_metric_settings(script).get("reader"):
             return
         raise ConfigError(
             f"unmentioned_weight is {script.unmentioned_weight:g}, but nothing tells what is "
@@ -471,7 +471,7 @@ def read_metric_settings(script: Any) -> dict[str, Any]:
     """
     if not hasattr(script, "metric"):
         return {}
-    settings = read_metric(script.metric, **metric_flags(script))
+    settings = read_reward_metric(script.metric, **metric_flags(script))
     return {name: value for name, value in settings.items() if name not in ("store", "processes")}
 
 
