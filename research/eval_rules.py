@@ -1,6 +1,6 @@
 """Measure what the reward's rules against padding cost texts by people, and padded ones.
 
-    python -m research.eval_rules ../shared/data research/calibration/artworks.json
+    python -m research.eval_rules ../shared/data research/calibration/artworks.json --reader judge
 
 Texts by people are scored against another of the same image (captions, rewordings), or against the
 whole of which they are a part (sentences, first halves). Prints the mean reward by f1 without and
@@ -249,10 +249,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", type=Path, help="folder with texts by people")
     parser.add_argument("artworks", type=Path, help="further artworks with planted mistakes")
+    parser.add_argument("--reader", help="reader of sentences, as for posh-reward score")
     options = parser.parse_args()
     planted = (options.artworks, options.data / "planted" / "planted_dev.json")
     items = [item for path in planted for item in json.loads(path.read_text(encoding="utf-8"))]
-    posh = PoSh()
+    posh = PoSh(reader=options.reader)
     print("| text | without the rules | with them | most that one lost | lost more than .005 |")
     print("| --- | --- | --- | --- | --- |")
     for kind, pairs in (texts_by_people(options.data, items) | padded_texts(items)).items():

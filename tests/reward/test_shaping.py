@@ -96,7 +96,7 @@ def test_what_is_unmentioned_may_weigh_less_than_what_is_contradicted() -> None:
     with pytest.raises(ConfigError, match="unmentioned_weight is 0"):
         Shaping(unmentioned_weight=0)
     with pytest.raises(ConfigError, match="nothing tells what is unmentioned"):
-        PoshReward(shaping=Shaping(unmentioned_weight=0.5))
+        PoshReward(PoSh(), Shaping(unmentioned_weight=0.5))
     PoshReward(PoSh(reader="judge"), Shaping(unmentioned_weight=0.5))
 
 
