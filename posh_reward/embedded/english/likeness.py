@@ -244,9 +244,9 @@ def colour_likeness(a: str, b: str) -> float:
 NEIGHBOURING_COLOURS = frozenset(
     frozenset(pair.split("-"))
     for pair in (
-        "red-orange orange-yellow yellow-green green-blue blue-purple purple-pink pink-red "
-        "red-purple pink-orange brown-red brown-orange brown-yellow brown-black brown-grey "
-        "grey-white grey-black grey-blue grey-green white-yellow white-pink black-blue"
+        "red-orange orange-yellow blue-purple purple-pink pink-red red-purple pink-orange "
+        "brown-red brown-orange brown-yellow brown-grey grey-white grey-black grey-blue grey-green "
+        "white-yellow white-pink"
     ).split()
 )
 """Basic colours that two people may give one surface: an orange cone, a red one."""

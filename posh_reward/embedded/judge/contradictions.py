@@ -9,8 +9,8 @@ contradict. None is supported: each element has its own grade.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, product
 
 from posh_reward.embedded.english.likeness import (
     SIDES,
@@ -32,12 +32,13 @@ from posh_reward.embedded.english.word_classes import PREPOSITIONS, find_term, s
 from posh_reward.embedded.judge.alignment import MIN_COMPATIBLE_SUPPORT, Alignment
 from posh_reward.embedded.judge.features import (
     MIN_CLEAR_SIMILARITY,
+    MIN_SUPPORT,
     MIN_SURE_CERTAINTY,
     is_made_otherwise,
 )
 from posh_reward.embedded.judge.index import DescriptionIndex
 from posh_reward.embedded.judge.negation import NEGATORS
-from posh_reward.types import Token, Verdict
+from posh_reward.types import Verdict
 from posh_reward.words import DEPICTION, PLACES
 
 CONTRADICTED = Verdict((1.0, 0.0, 0.0))
@@ -73,7 +74,7 @@ def find_dimension(index: DescriptionIndex, token: int) -> str:
     if term is None or token in index.denied_tokens:
         return ""
     word, pos = term
-    if word in index.inexact_words or is_material(term):
+    if token in index.inexact_tokens or is_material(term):
         return ""
     if word in load_colours():
         return "" if pos != "a" and is_concrete((word, "n")) else "colour"
@@ -108,23 +109,56 @@ def is_contradicted(alignment: Alignment, token: int) -> bool:
         return False
     for entity in find_owners(source, token):
         counterpart = find_sure_counterpart(alignment, entity)
-        if counterpart is None or len(find_said(source, entity, dimension)) > 1:
+        if counterpart is None or not is_told_of_it(alignment, token, entity, counterpart):
             continue
-        like = [counterpart, *find_namesakes(alignment, entity)]
-        if all(excludes(target, other, source.tokens[token], dimension) for other in like):
+        said = find_said(source, entity, dimension)
+        like = [counterpart, *find_namesakes(alignment, entity, dimension)]
+        if all(excludes(target, other, said, dimension) for other in like):
+            return True
+    return False
+
+
+def is_told_of_it(alignment: Alignment, token: int, entity: int, counterpart: int) -> bool:
+    """Return True if a word is said of a thing, and does not tell it from others of its name.
+
+    "The plate is red" is about the plate. "A red plate" may be another one than the target's blue
+    one, unless both texts say something else of it: that it has a crack, or hangs on the wall.
+    """
+    if alignment.source.tokens[token].dep == "acomp":
+        return True
+    for term in alignment.source.term_profiles[entity]:
+        if term[1] == "x" or names_no_thing(term) or is_settled(term):
+            continue
+        if alignment.term_support(term, counterpart) >= MIN_SUPPORT:
             return True
     return False
 
 
 def find_owners(index: DescriptionIndex, token: int) -> list[int]:
-    """Find the entities that a word is most firmly attached to, if it is firmly at all."""
+    """Find the entities that a word is most firmly attached to, if it is firmly at all.
+
+    None that depend on it: what stands to the left of the lighthouse is not the lighthouse.
+    """
     attached = index.attachments_by_token.get(token, {})
     owners = {
         entity: weight
         for entity, weight in attached.items()
-        if token not in index.mentions[entity] and weight >= MIN_SURE_CERTAINTY
+        if weight >= MIN_SURE_CERTAINTY and not depends_on(index, index.mentions[entity], token)
     }
     return [entity for entity, weight in owners.items() if weight == max(owners.values())]
+
+
+def depends_on(index: DescriptionIndex, mentions: Sequence[int], token: int) -> bool:
+    """Return True if one of some words is another one, or stands below it in its tree."""
+    for mention in mentions:
+        for _ in index.tokens:
+            if mention == token:
+                return True
+            head = index.tokens[mention].head
+            if head == mention:
+                break
+            mention = head
+    return False
 
 
 def find_said(index: DescriptionIndex, entity: int, dimension: str) -> set[Term]:
@@ -139,29 +173,33 @@ def find_said(index: DescriptionIndex, entity: int, dimension: str) -> set[Term]
     return said
 
 
-def excludes(index: DescriptionIndex, entity: int, word: Token, dimension: str) -> bool:
-    """Return True if a text says one word of the dimension of its entity, which excludes ours.
-
-    What has several colours may have one more.
-    """
-    term = find_term(word)
+def excludes(index: DescriptionIndex, entity: int, words: set[Term], dimension: str) -> bool:
+    """Return True if a text says other words of the dimension of its entity, which exclude ours."""
     said = find_said(index, entity, dimension)
-    if term is None or len(said) != 1:
-        return False
     for token, attachment in index.attachments_to(entity).items():
         other = find_term(index.tokens[token])
-        if other is None or (is_settled(term) and not is_settled(other)):
+        if other is None or attachment < MIN_COMPATIBLE_SUPPORT:
             continue
-        if attachment >= MIN_COMPATIBLE_SUPPORT and likeness(term, other) >= MIN_COMPATIBLE_SUPPORT:
-            return False
-    [other] = said
-    return conflict(term, other) and not are_neighbours(term[0], other[0])
+        for word in words:
+            is_comparable = is_settled(other) or not is_settled(word)
+            if is_comparable and likeness(word, other) >= MIN_COMPATIBLE_SUPPORT:
+                return False
+    return bool(said) and all(
+        conflict(a, b) and not are_neighbours(a[0], b[0]) for a, b in product(words, said)
+    )
 
 
-def find_namesakes(alignment: Alignment, entity: int) -> list[int]:
-    """Find the entities of the target that have the name, too: the other boat may be red."""
+def find_namesakes(alignment: Alignment, entity: int, dimension: str) -> list[int]:
+    """Find the entities of the target that have the name, too: the other boat may be red.
+
+    As many of them as ours, if it is a count: one boat may be red, but not three.
+    """
     named = alignment.by_name(tuple(alignment.source.heads[entity]))
-    return [other for other, alike in named.items() if alike >= MIN_CLEAR_SIMILARITY]
+    like = [other for other, alike in named.items() if alike >= MIN_CLEAR_SIMILARITY]
+    if dimension == "count":
+        several = alignment.source.plural[entity]
+        like = [other for other in like if alignment.target.plural[other] == several]
+    return like
 
 
 def find_sure_counterpart(alignment: Alignment, entity: int) -> int | None:
@@ -187,9 +225,12 @@ def names_no_thing(term: Term) -> bool:
 def find_other_materials(alignment: Alignment) -> Iterator[int]:
     """Yield the source's materials, "a cup of tin", where the target has others."""
     for owner, material in alignment.source.material_pairs:
-        is_sure = find_sure_counterpart(alignment, owner) is not None
-        if is_sure and is_made_otherwise(alignment, owner, material):
-            yield from alignment.source.mentions[material]
+        counterpart = find_sure_counterpart(alignment, owner)
+        if counterpart is None or not is_made_otherwise(alignment, owner, material):
+            continue
+        for token in alignment.source.mentions[material]:
+            if is_told_of_it(alignment, token, owner, counterpart):
+                yield token
 
 
 def find_denials(alignment: Alignment) -> Iterator[int]:

@@ -378,7 +378,7 @@ def compute_word_features(alignment: Alignment, entity: int, term: Term) -> Feat
     candidates = alignment.candidates(entity)
     likeliest = [other for other, _ in candidates[:1]]
     count = parse_number(term[0])
-    is_inexact = count is not None and term[0] in alignment.source.inexact_words
+    is_inexact = term[0] in alignment.source.inexact_numbers
     for other, certainty in candidates:
         several = alignment.target.plural[other]
         # "A hand" is one hand, and hands are several.

@@ -53,10 +53,14 @@ HALF_STEP_LABELS = frozenset("prep pobj agent pcomp aux auxpass".split())
 CLAUSE_LABELS = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
 """Labels that count a step and a half: other clauses."""
 MAX_DISTANCE_IN_HALF_STEPS = 8  # in the tree, of a word that is attached to an entity
-BOUNDING_WORDS = frozenset(
-    "about almost approximately around least most nearly over roughly some than under".split()
-)
-"""Words before a number that is no exact count: at least ten, more than forty."""
+BOUNDS = [
+    [word]
+    for word in "about almost approximately around least most nearly over roughly some than".split()
+]
+HALF_A = ["half", "a"]
+"""Before a number that is no exact count: at least ten, half a dozen."""
+PLAIN_SUFFIXES = [["coloured"], ["colored"], ["hand"]]
+"""After a hyphen, with which a word means what it means alone: green-coloured, right-hand."""
 STEP_COST_BASE = 4  # packs a neighbour and the cost of its step into one number
 
 ClaimKey = tuple[int, str, int | None]
@@ -234,15 +238,23 @@ class DescriptionIndex:
         return {key for key, spans in claims.items() if denied.intersection(self.tokens_in(spans))}
 
     @cached_property
-    def inexact_words(self) -> set[str]:
-        """Lower-case words that are no exact count: three-cornered, at least ten, half a dozen."""
-        ends = {token.span[0] for token in self.tokens if token.text == "-"}
-        inexact = {token.text.lower() for token in self.tokens if token.span[1] in ends}
-        words = ["", "", *(token.text.lower() for token in self.tokens)]
-        for *before, word in zip(words, words[1:], words[2:], strict=False):
-            if before[1] in BOUNDING_WORDS or before == ["half", "a"]:
-                inexact.add(word)
+    def inexact_tokens(self) -> set[int]:
+        """Words that are not meant exactly: three-cornered, at least ten, half a dozen."""
+        words = [token.text.lower() for token in self.tokens]
+        inexact = set()
+        for i, word in enumerate(words):
+            if words[i + 1 : i + 2] == ["-"] and words[i + 2 : i + 3] not in PLAIN_SUFFIXES:
+                inexact.add(i)
+            is_bound = words[max(0, i - 1) : i] in BOUNDS or words[max(0, i - 2) : i] == HALF_A
+            if is_bound and parse_number(word) is not None:
+                inexact.add(i)
         return inexact
+
+    @cached_property
+    def inexact_numbers(self) -> set[str]:
+        """Lower-case numbers that are no exact counts."""
+        words = {self.tokens[i].text.lower() for i in self.inexact_tokens}
+        return {word for word in words if parse_number(word) is not None}
 
     @cached_property
     def term_profiles(self) -> list[dict[Term, float]]:
@@ -343,7 +355,7 @@ class DescriptionIndex:
 
     def _list_claims(self, tokens: set[int]) -> list[Term]:
         terms = self._terms_at(tokens)
-        return [t for t in terms if t[0] not in self.inexact_words or parse_number(t[0]) is None]
+        return [t for t in terms if t[0] not in self.inexact_numbers]
 
     def _terms_at(self, tokens: set[int]) -> list[Term]:
         terms = []

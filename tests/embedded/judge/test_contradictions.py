@@ -21,12 +21,13 @@ REFERENCE = (
 )
 OTHER_WORDS = {
     "colour": (
-        "The barge is {}.", "One sees a {} barge with birds on it.",
+        "The barge is {}.", "A {} barge with birds on its rail is at the jetty.",
         "A barge, which is {}, is tied up.",
     ),
-    "count": ("Birds perch on it: {} gulls in a row.", "On the rail there are {} gulls."),
+    "count": ("Birds perch on it: {} gulls in a row.", "On the rail {} gulls sit in a row."),
     "side": (
-        "There is a jetty to the {}.", "On the {}, a jetty juts out.", "A jetty is at the {}.",
+        "On the {}, a barge lies at a jetty.",
+        "A barge lies at the jetty on the {}.",
     ),
 }  # fmt: skip
 
@@ -61,7 +62,9 @@ def test_another_colour_count_or_side_contradicts(
     "The barge is old.", "A black flag flies on the lighthouse.", "At least two gulls are there.",
     "A dog sleeps on the left.", "There is no boy on the barge.", "A gull with a red beak waits.",
     "A turquoise barge is moored there.", "The barge is green and white.",
-    "Two of the gulls sleep.", "A sailor in a white shirt works.",
+    "Two of the gulls sleep.", "A small red boat with a green-eyed cat passes by.",
+    "To the left of the lighthouse a tree grows.", "About nine gulls circle overhead.",
+    "A sailor in a white shirt works.",
     "The net is empty, and nobody helps the sailor.",
 ])  # fmt: skip
 def test_what_is_not_mentioned_contradicts_nothing(text: str) -> None:
