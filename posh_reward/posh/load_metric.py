@@ -139,9 +139,9 @@ def read_reward_metric(
 ) -> dict[str, Any]:
     """Merge settings and flags into arguments of a reward's metric.
 
-    The embedded judge reads sentences, too, unless they have a ``reader``: a false sentence earns
-    half of what it would without, for a tenth of the time (docs/sentences.md). A language model
-    does so when asked to, since that takes more questions.
+    The embedded judge reads sentences, too, unless they have a ``reader``: false sentences earn
+    less, and its facts are at hand (docs/sentences.md). A language model does so when asked to,
+    since that takes more questions.
     """
     options = read_metric(settings, **flags)
     if options.get("judge", "embedded") == "embedded":
