@@ -39,8 +39,8 @@ def check_order(found: dict[str, Payment]) -> None:
     assert limited[THRICE] < limited[HALF] < limited[HONEST]
     for setting in SETTINGS.keys() - {"`precision_weight` 4", "no rule"}:
         assert found[HONEST].rewards[setting] == reward[HONEST], "honest texts lose nothing"
-    # Of the twelve rewordings five lose nothing, six .0017 to .0035, and one .0073.
-    assert 0 <= found[HONEST].rewards["no rule"] - reward[HONEST] < 5e-3
+    # This one loses .0019; of all twelve five lose nothing, five .0017 to .0035, and one .0073.
+    assert 0 <= found[HONEST].rewards["no rule"] - reward[HONEST] < 2e-3
 
 
 def test_the_order_of_what_is_paid(shared_data: Path) -> None:
