@@ -50,7 +50,7 @@ class Recorder(EmbeddedJudge):
         self.ruled: dict[tuple[object, ...], tuple[float, float]] = {}
         """Values that the rules make of 0 and of 1, linear in between."""
         self.matched: dict[tuple[object, ...], bool] = {}
-        """Whether the entity has a counterpart."""
+        """True for an entity with a counterpart."""
 
     def grade(self, requests: Sequence[Question]) -> list[Verdict]:
         """Grade as the judge does, but raise absent entities to the lowest grade of presence."""

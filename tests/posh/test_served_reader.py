@@ -1,6 +1,7 @@
 """A reader of sentences behind HTTP: its failures are values, and no answer is paid for twice."""
 
 import json
+from itertools import chain
 from math import log
 from pathlib import Path
 from typing import Any
@@ -124,17 +125,22 @@ def test_a_fault_fails_its_own_pair_and_costs_no_other_answer_again(
         assert len(set(asked(server))) == 6
         server.liar = poisoned(lie)
         found = score(server, store, timeout=patience)
-        assert set(asked(server)) == {text for each in TEXTS for text in split(each)}
-        assert [each.f1 for each in found] == [expected[0].f1, None, expected[2].f1]
+        sentences = set(chain.from_iterable(map(split, TEXTS)))
+        assert set(asked(server)) == sentences
+        assert list_f1(found) == [expected[0].f1, None, expected[2].f1]
         assert found[0].sentences == expected[0].sentences
         assert found[1].elements == ()
         assert str(found[1].failure) == reason
         server.liar = lambda number, text: None
         again = score(server, store)
         assert asked(server) == ["A poison cup stands there."]
-        assert [each.f1 for each in again] == [each.f1 for each in expected]
+        assert list_f1(again) == list_f1(expected)
         score(server, store)
         assert asked(server) == []
+
+
+def list_f1(scores: list[Scores]) -> list[float | None]:
+    return [each.f1 for each in scores]
 
 
 def split(text: str) -> list[str]:

@@ -50,7 +50,7 @@ SELECTING_WORDS = frozenset(
 
 
 def find_contradictions(alignment: Alignment) -> Iterator[int]:
-    """Yield where in ``source`` the words stand that the target contradicts.
+    """Yield the places of the source's words that the target contradicts, in characters.
 
     A sentence that the target has word for word is not contradicted, whatever else it says.
     """
@@ -80,7 +80,7 @@ def find_dimension(index: DescriptionIndex, token: int) -> str:
         return "" if pos != "a" and is_concrete((word, "n")) else "colour"
     if word in SIDES:
         return "" if pos == "v" else "side"
-    if index.terms[token] is None:  # "two of them" is no count of the whole
+    if index.terms[token] is None:  # "two of them" counts a part
         return ""
     if word in UNITS or word.isdecimal():
         return "" if word in ("zero", "one", "0", "1") else "count"
@@ -145,7 +145,8 @@ def find_owners(index: DescriptionIndex, token: int) -> list[int]:
         for entity, weight in attached.items()
         if weight >= MIN_SURE_CERTAINTY and not depends_on(index, index.mentions[entity], token)
     }
-    return [entity for entity, weight in owners.items() if weight == max(owners.values())]
+    firmest = max(owners.values(), default=0.0)
+    return [entity for entity, weight in owners.items() if weight == firmest]
 
 
 def depends_on(index: DescriptionIndex, mentions: Sequence[int], token: int) -> bool:
@@ -258,8 +259,9 @@ def list_content_words(index: DescriptionIndex) -> dict[int, dict[Term, int]]:
     by_sentence: dict[int, dict[Term, int]] = defaultdict(dict)
     for i, token in enumerate(index.tokens):
         term = find_term(token)
-        if term is not None and term[1] != "x" and term[0] not in PREPOSITIONS | NEGATORS:
-            by_sentence[token.sentence].setdefault(term, i)
+        if term is None or term[1] == "x" or term[0] in PREPOSITIONS or term[0] in NEGATORS:
+            continue
+        by_sentence[token.sentence].setdefault(term, i)
     return by_sentence
 
 

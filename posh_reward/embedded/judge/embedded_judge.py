@@ -167,11 +167,9 @@ class EmbeddedJudge:
         """
         if not ends:
             return 1.0
-        bound = max(map(self._predict_presence, ends))
-        for end in ends:
-            if not alignment.candidates(end.entity):
-                bound = min(bound, self._predict_presence(end))
-        return bound
+        presence = {end.entity: self._predict_presence(end) for end in ends}
+        alone = [value for end, value in presence.items() if not alignment.candidates(end)]
+        return min([max(presence.values()), *alone])
 
     def _predict_presence(self, end: Question) -> float:
         """Predict how far an end of a relation is there.

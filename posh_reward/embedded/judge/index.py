@@ -53,14 +53,12 @@ HALF_STEP_LABELS = frozenset("prep pobj agent pcomp aux auxpass".split())
 CLAUSE_LABELS = frozenset("advcl ccomp xcomp parataxis npadvmod".split())
 """Labels that count a step and a half: other clauses."""
 MAX_DISTANCE_IN_HALF_STEPS = 8  # in the tree, of a word that is attached to an entity
-BOUNDS = [
-    [word]
-    for word in "about almost approximately around least most nearly over roughly some than".split()
-]
-HALF_A = ["half", "a"]
-"""Before a number that is no exact count: at least ten, half a dozen."""
-PLAIN_SUFFIXES = [["coloured"], ["colored"], ["hand"]]
-"""After a hyphen, with which a word means what it means alone: green-coloured, right-hand."""
+BOUNDING_WORDS = frozenset(
+    "about almost approximately around least most nearly over roughly some than".split()
+)
+"""Words after which a number is not exact: at least ten."""
+PLAIN_SUFFIXES = frozenset(("coloured", "colored", "hand"))
+"""Words before whose hyphen another keeps its meaning: green-coloured, right-hand."""
 STEP_COST_BASE = 4  # packs a neighbour and the cost of its step into one number
 
 ClaimKey = tuple[int, str, int | None]
@@ -240,19 +238,20 @@ class DescriptionIndex:
     @cached_property
     def inexact_tokens(self) -> set[int]:
         """Words that are not meant exactly: three-cornered, at least ten, half a dozen."""
-        words = [token.text.lower() for token in self.tokens]
+        words = ["", "", *(token.text.lower() for token in self.tokens), "", ""]
         inexact = set()
-        for i, word in enumerate(words):
-            if words[i + 1 : i + 2] == ["-"] and words[i + 2 : i + 3] not in PLAIN_SUFFIXES:
-                inexact.add(i)
-            is_bound = words[max(0, i - 1) : i] in BOUNDS or words[max(0, i - 2) : i] == HALF_A
-            if is_bound and parse_number(word) is not None:
+        for i, token in enumerate(self.tokens):
+            before_last, last, word, mark, suffix = words[i : i + 5]
+            is_prefix = mark == "-" and self.tokens[i + 1].span[0] == token.span[1]
+            is_bound = last in BOUNDING_WORDS or (before_last, last) == ("half", "a")
+            is_inexact_number = is_bound and parse_number(word) is not None
+            if is_inexact_number or (is_prefix and suffix not in PLAIN_SUFFIXES):
                 inexact.add(i)
         return inexact
 
     @cached_property
     def inexact_numbers(self) -> set[str]:
-        """Lower-case numbers that are no exact counts."""
+        """Numbers, in lower case, that are not exact at one place or more."""
         words = {self.tokens[i].text.lower() for i in self.inexact_tokens}
         return {word for word in words if parse_number(word) is not None}
 

@@ -1,4 +1,4 @@
-"""What contradicts a sentence for certain, on drawn texts: never absence, never the text itself."""
+"""Sentences that drawn texts contradict for certain; absence and the text itself do not."""
 
 from __future__ import annotations
 

@@ -57,7 +57,9 @@ def test_relations_of_invented_things_are_mistakes(shared: int) -> None:
 @pytest.mark.slow
 def test_many_inventions_are_mistakes_and_none_is_clear() -> None:
     """A plumber may be one of the reference's persons by another name."""
-    elements = [each for number in range(100) for each in grade_invention(number, 8)]
+    elements: list[Element] = []
+    for number in range(100):
+        elements += grade_invention(number, shared=8)
     assert max(each.grade or 5 for each in elements) < MIN_CLEAR_GRADE
     relations = [each for each in elements if each.kind == "relation"]
     marked = [each for each in relations if (each.grade or 5) < MAX_GRADE]
