@@ -144,7 +144,10 @@ def read_reward_metric(
     since that takes more questions.
     """
     options = read_metric(settings, **flags)
-    if options.get("judge", "embedded") == "embedded":
+    judge = options.get("judge", "embedded")
+    if isinstance(judge, Mapping):
+        judge = judge.get("name")
+    if judge == "embedded":
         options.setdefault("reader", "judge")
     return options
 

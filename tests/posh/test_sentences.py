@@ -14,6 +14,7 @@ from posh_reward.models.model import Prompt
 from posh_reward.posh.fake_judge import FakeJudge, fake_model
 from posh_reward.posh.judge import PromptJudge
 from posh_reward.posh.load_judge import list_engines
+from posh_reward.posh.load_metric import read_reward_metric
 from posh_reward.posh.load_reader import resolve_reader
 from posh_reward.posh.sentences import leave_out
 from posh_reward.store import open_store
@@ -243,6 +244,21 @@ def test_readers_by_name() -> None:
         PoSh(reader=3)  # type: ignore[arg-type]
     assert list_engines({"judge": "embedded", "reader": "embedded"}) == []
     assert list_engines({"reader": "org/nli"}) == [("reader", {"name": "nli", "model": "org/nli"})]
+
+
+@pytest.mark.parametrize(("settings", "reader"), [
+    ({}, "judge"),
+    ({"judge": "embedded"}, "judge"),
+    ({"judge": {"name": "embedded"}}, "judge"),
+    ({"judge": "embedded", "reader": None}, None),
+    ({"reader": "org/nli"}, "org/nli"),
+    ({"judge": "vllm"}, None),
+    ({"judge": {"name": "vllm", "model": "org/judge"}}, None),
+])  # fmt: skip
+def test_a_rewards_embedded_judge_reads_sentences_unless_told(
+    settings: dict[str, object], reader: str | None
+) -> None:
+    assert read_reward_metric(settings).get("reader") == reader
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=8), max_size=6), st.data())
