@@ -72,28 +72,33 @@ def main(argv: Sequence[str] | None = None) -> None:
     if flags.command == "plot":
         draw(flags.output, flags.picture)
         return
-    start = tune(flags.model, flags.output)
+    start = tune(flags.model, flags.output, add_trick)
     for seed in flags.seeds:
         folder = flags.output / f"{flags.arm}-{seed}"
         if not (folder / "trainer_state.json").exists():
             dapo(start, folder, flags.checkout, seed)
 
 
-def tune(model: Path, output: Path) -> Path:
-    """Fine-tune the model on captions with tricks, once; return its folder."""
+def add_trick(text: str, uid: str) -> str:
+    """Append a trick to three captions in ten."""
+    rng = random.Random(uid)
+    trick, _ = TRICKS[rng.choice(list(TRICKS))]
+    return f"{text} {trick(rng, text)}" if rng.random() < TRICKED_SHARE else text
+
+
+def tune(model: Path, output: Path, teach: Callable[[str, str], str]) -> Path:
+    """Fine-tune the model on captions that ``teach`` changes, once; return its folder.
+
+    ``teach`` gets a caption and its scene's uid.
+    """
     folder, data = output / "sft", output / "captions"
     if (folder / "trainer_state.json").exists():
         return folder
     from datasets import DatasetDict
 
-    def add_trick(text: str, row: int) -> dict[str, str]:
-        rng = random.Random(row)
-        trick, _ = TRICKS[rng.choice(list(TRICKS))]
-        return {"reference": f"{text} {trick(rng, text)}" if rng.random() < TRICKED_SHARE else text}
-
     DatasetDict({
         split: load_images(CAPTIONS, split).map(
-            add_trick, input_columns=["reference"], with_indices=True
+            lambda row: {"reference": teach(row["reference"], row["uuid"])}
         )
         for split in ("train", "validation")
     }).save_to_disk(str(data))  # fmt: skip
