@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
+from math import inf
 
 from posh_reward.embedded.english.likeness import (
     SIDES,
     UNITS,
+    TermIndex,
     are_neighbours,
     conflict,
     is_settled,
     likeness,
     load_colours,
+    parse_number,
 )
 from posh_reward.embedded.english.meaning import (
     Term,
@@ -27,6 +30,7 @@ from posh_reward.embedded.english.meaning import (
     find_opposites,
     is_concrete,
     is_material,
+    is_plural,
 )
 from posh_reward.embedded.english.word_classes import PREPOSITIONS, find_term, stands_in
 from posh_reward.embedded.judge.alignment import MIN_COMPATIBLE_SUPPORT, Alignment
@@ -36,8 +40,8 @@ from posh_reward.embedded.judge.features import (
     MIN_SURE_CERTAINTY,
     is_made_otherwise,
 )
-from posh_reward.embedded.judge.index import DescriptionIndex
-from posh_reward.embedded.judge.negation import NEGATORS
+from posh_reward.embedded.judge.index import DescriptionIndex, is_noun
+from posh_reward.embedded.judge.negation import NEGATORS, find_contrast
 from posh_reward.types import Verdict
 from posh_reward.words import DEPICTION, PLACES
 
@@ -47,6 +51,13 @@ SELECTING_WORDS = frozenset(
     "first second third fourth fifth last next other only same sole lone single front back".split()
 )
 """Adjectives with opposites that tell which of several things is meant, not what it is like."""
+DIRECTIONS = frozenset(("toward", "towards"))
+VERBS_OF_PLACE = frozenset("appear be hang kneel lie rest rise sit stand".split())
+"""Verbs after which "to the left" is a place."""
+ONE_MORE = frozenset("another third".split())
+"""Words for one of the things that a text counts: "two gulls, and another"."""
+SOME_MORE = frozenset("more ones other others remainder remaining rest".split())
+"""Words for some of them."""
 
 
 def find_contradictions(alignment: Alignment) -> Iterator[int]:
@@ -68,7 +79,7 @@ def find_dimension(index: DescriptionIndex, token: int) -> str:
     """Find what a word settles of a thing: one colour, count, side or pole excludes the others.
 
     Empty for any other word, and where a word may mean something else: "straw", "half a dozen",
-    "he left", "a red-haired man", "the second arch", "a larger globe".
+    "he left", "a red-haired man", "the second arch", "a larger globe", "half full".
     """
     term = find_term(index.tokens[token])
     if term is None or token in index.denied_tokens:
@@ -79,15 +90,39 @@ def find_dimension(index: DescriptionIndex, token: int) -> str:
     if word in load_colours():
         return "" if pos != "a" and is_concrete((word, "n")) else "colour"
     if word in SIDES:
-        return "" if pos == "v" else "side"
+        return find_side_frame(index, token) if pos != "v" else ""
     if index.terms[token] is None:  # "two of them" counts a part
         return ""
     if word in UNITS or word.isdecimal():
         return "" if word in ("zero", "one", "0", "1") else "count"
     if index.tokens[token].pos != "ADJ" or word in SELECTING_WORDS:
         return ""
+    if any(each.head == token and each.dep == "advmod" for each in index.tokens):
+        return ""
     is_plain = dictionary_forms(word)[0] == word
     return "opposite" if is_plain and find_opposites(term) else ""
+
+
+def find_side_frame(index: DescriptionIndex, side: int) -> str:
+    """Find what a side is of: a place, the end or the start of a direction; empty for others.
+
+    "She looks to the left" and "she comes from the left" do not say where she is, and "on the left
+    of the girls" is no side of the image.
+    """
+    tokens = index.tokens
+    preposition = tokens[tokens[side].head]
+    of = {i for i, token in enumerate(tokens) if token.head == side and token.text.lower() == "of"}
+    wholes = [token for token in tokens if token.dep == "pobj" and token.head in of]
+    if any(token.lemma not in DEPICTION for token in wholes):
+        return ""
+    word = preposition.text.lower() if tokens[side].dep == "pobj" else ""
+    if word == "from":
+        return "side from"
+    governor = tokens[preposition.head]
+    is_moving = governor.pos == "VERB" and governor.lemma not in VERBS_OF_PLACE
+    if word in DIRECTIONS or (word == "to" and is_moving and governor.span < preposition.span):
+        return "side towards"
+    return "side"
 
 
 def find_excluded_words(alignment: Alignment) -> Iterator[int]:
@@ -111,6 +146,8 @@ def is_contradicted(alignment: Alignment, token: int) -> bool:
         counterpart = find_sure_counterpart(alignment, entity)
         if counterpart is None or not is_told_of_it(alignment, token, entity, counterpart):
             continue
+        if dimension == "count" and counts_a_part(alignment, token, entity, counterpart):
+            continue
         said = find_said(source, entity, dimension)
         like = [counterpart, *find_namesakes(alignment, entity, dimension)]
         if all(excludes(target, other, said, dimension) for other in like):
@@ -130,6 +167,81 @@ def is_told_of_it(alignment: Alignment, token: int, entity: int, counterpart: in
         if term[1] == "x" or names_no_thing(term) or is_settled(term):
             continue
         if alignment.term_support(term, counterpart) >= MIN_SUPPORT:
+            return True
+    return False
+
+
+def counts_a_part(alignment: Alignment, token: int, entity: int, counterpart: int) -> bool:
+    """Return True if a number and the target's may count a whole and a part of it.
+
+    Four boys may be among six children, three young girls among four, and "two gulls ..., and three
+    more" are five.
+    """
+    source, target = alignment.source, alignment.target
+    number = parse_number(source.tokens[token].text.lower()) or 0
+    our_counts, their_counts = list_counts(source, entity), list_counts(target, counterpart)
+    for word, _ in find_said(target, counterpart, "count"):
+        theirs = parse_number(word) or 0
+        if number < theirs and (
+            len(our_counts) > 1
+            or len(their_counts) > 1
+            or is_narrower(source, entity, target, counterpart)
+        ):
+            return True
+        if number > theirs and (
+            number <= sum(their_counts) or is_narrower(target, counterpart, source, entity)
+        ):
+            return True
+    return False
+
+
+def list_counts(index: DescriptionIndex, entity: int) -> list[float]:
+    """List the numbers that a text gives of things of a name.
+
+    Infinite for "others", and 0 for some of them that are no more: "one of them".
+    """
+    words = [*(token.text.lower() for token in index.tokens), ""]
+    counts: list[float] = []
+    for i, word in enumerate(words[:-1]):
+        number: float | None = parse_number(word)
+        if number is None and not (i and parse_number(words[i - 1]) is not None):
+            number = 1 if word in ONE_MORE else inf if word in SOME_MORE else None
+        if number is None:
+            continue
+        counted = find_counted(index, i)
+        if counted is None:
+            continue
+        if any(likeness(counted, head) >= MIN_CLEAR_SIMILARITY for head in index.heads[entity]):
+            counts.append(0 if words[i + 1] == "of" else number)
+    return counts
+
+
+def find_counted(index: DescriptionIndex, number: int) -> Term | None:
+    """Find what a number counts: the noun that it modifies, or else the last plural before it."""
+    token = index.tokens[number]
+    noun = index.tokens[token.head]
+    is_modifier = token.head != number and token.dep in ("nummod", "amod", "det")
+    if is_modifier and is_noun(noun) and noun.text.lower() not in SOME_MORE:
+        return find_term(noun)
+    for before in reversed(index.tokens[:number]):
+        term = find_term(before)
+        if is_noun(before) and term and is_plural(term):
+            return term
+    return None
+
+
+def is_narrower(
+    index: DescriptionIndex, entity: int, other_index: DescriptionIndex, other: int
+) -> bool:
+    """Return True if one thing's name, or an adjective of it, says more than is said of another."""
+    for name, wider in product(index.heads[entity], other_index.heads[other]):
+        if TermIndex((wider,)).find_similar(name).get(wider, 0.0) < likeness(name, wider):
+            return True
+    said = [*other_index.term_profiles[other], *other_index.heads[other]]
+    for token in index.tokens:
+        term = find_term(token)
+        is_adjective = token.pos == "ADJ" and token.head in index.mentions[entity]
+        if is_adjective and term and not any(likeness(term, word) >= MIN_SUPPORT for word in said):
             return True
     return False
 
@@ -229,6 +341,8 @@ def find_other_materials(alignment: Alignment) -> Iterator[int]:
         counterpart = find_sure_counterpart(alignment, owner)
         if counterpart is None or not is_made_otherwise(alignment, owner, material):
             continue
+        if not all(map(is_material, alignment.source.heads[material])):
+            continue  # a coat of grey may be lined with yellow
         for token in alignment.source.mentions[material]:
             if is_told_of_it(alignment, token, owner, counterpart):
                 yield token
@@ -246,7 +360,10 @@ def find_denials(alignment: Alignment) -> Iterator[int]:
         return
     their_words = list_content_words(target)
     for words in list_content_words(source).values():
-        denies = not source.denied_tokens.isdisjoint(words.values())
+        denied = source.denied_tokens.intersection(words.values())
+        if any(find_contrast(source.tokens, i) < len(source.tokens) for i in denied):
+            continue  # "not at us but at the sea" says where, too
+        denies = bool(denied)
         for others in their_words.values():
             said = [find_like(alignment, term, others) for term in words]
             if all(said) and denies == target.denied_tokens.isdisjoint(chain(*said)):

@@ -50,7 +50,7 @@ from posh_reward.errors import InputError
 from posh_reward.models.encoders import EncodeTokens, load_token_encoder, token_encoder_name
 from posh_reward.types import LABELS, Description, Phrase, Question, Reply, Sentence, Usage, Verdict
 
-VERSION = "embedded-15"
+VERSION = "embedded-16"
 MAX_CACHED_WHILE_AWAKE = 1024  # indexes, and pairs of them: enough for 256 pairs at once
 MAX_CACHED_WHILE_ASLEEP = 128  # of these, from one batch to the next
 MAX_ENCODED_TEXTS = 64

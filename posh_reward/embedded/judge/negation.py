@@ -17,13 +17,23 @@ from posh_reward.embedded.english.word_classes import genders
 from posh_reward.graph.components import SUBJECT_LABELS
 from posh_reward.types import Token
 
-NEGATORS = frozenset(("not", "n't", "n\u2019t", "never"))
+NEGATORS = frozenset(("not", "n't", "n\u2019t", "never", "hardly", "scarcely", "seldom", "rarely"))
 QUALIFIERS_AFTER_NOT = frozenset("only just merely simply necessarily entirely quite fully".split())
 """After "not": the claim is qualified, not denied."""
 NEGATIVE_PRONOUNS = frozenset("nobody none nothing neither nowhere noone".split())
 WITHOUT_WORDS = frozenset("without lacking lack lacks lacked sans".split())
-FAILING_VERBS = frozenset("fail refuse decline neglect".split())
-UNTRUE_ADJECTIVES = frozenset("false untrue incorrect wrong".split())
+FAILING_VERBS = frozenset("avoid cease decline fail forget neglect refuse".split())
+DENYING_VERBS = frozenset("deny disbelieve dispute doubt".split())
+UNTRUE_PREDICATES = frozenset(
+    "doubtful false impossible incorrect inconceivable lie mistake mistaken myth unlikely untrue "
+    "wrong".split()
+)
+"""Adjectives and nouns that deny the clause they are said of."""
+TRUE_PREDICATES = frozenset("case fact true".split())
+"""Those that do if they are negated: "It is not the case that"."""
+ALTERNATIVES = frozenset((("instead", "of"), ("rather", "than"), ("other", "than")))
+"""Words before what is not so: "instead of a hat"."""
+OTHER_IMAGES = frozenset("image painting photo photograph picture version".split())
 ABSENT_ADJECTIVES = frozenset("missing absent nonexistent".split())
 IMAGINING_VERBS = frozenset("imagine suppose".split())
 SEEKING_VERBS = frozenset("look search seek hunt".split())
@@ -39,6 +49,7 @@ QUOTE_MARKS = frozenset("\" \u201c \u201d \u2018 ' `` ''".split())
 WORDS_OF_NO_MORE = frozenset("longer more".split())
 WORDS_NOT_DENIED_BY_NO = frozenset("doubt less fewer matter".split())
 DEFINITE_DETERMINERS = frozenset("the this that these those its his her their our".split())
+PREDICATE_LABELS = ("acomp", "attr")
 LABELS_OUTSIDE_SCOPE = frozenset(
     "nsubj nsubjpass csubj csubjpass expl advcl parataxis punct mark cc preconj det predet aux "
     "auxpass intj dep".split()
@@ -56,13 +67,36 @@ def find_denied_tokens(tokens: Sequence[Token]) -> frozenset[int]:
         if token.head != i:
             children[token.head].append(i)
     tree = _NegationTree(tokens, words, children)
-    return frozenset(chain.from_iterable(map(tree.denied_by, range(len(tokens)))))
+    denied: set[int] = set()
+    for cue in range(len(tokens)):
+        scope = set(tree.denied_by(cue))
+        if scope and words[cue] in CORRECTED_WORDS:
+            contrast = find_contrast(tokens, cue)
+            scope = {i for i in scope if i < contrast}
+        denied |= scope
+    return frozenset(denied)
 
 
-CUE_WORDS = NEGATORS | NEGATIVE_PRONOUNS | WITHOUT_WORDS | UNTRUE_ADJECTIVES | ABSENT_ADJECTIVES
-CUE_WORDS |= IMAGINING_VERBS | HEARSAY_ADVERBS
+def find_contrast(tokens: Sequence[Token], start: int) -> int:
+    """Find the next word after which a sentence states what holds instead: "but at the sea".
+
+    The number of tokens if there is none.
+    """
+    for i in range(start + 1, len(tokens)):
+        if tokens[i].sentence != tokens[start].sentence:
+            break
+        is_only = tokens[i].text.lower() == "only" and tokens[i - 1].pos == "PUNCT"
+        if tokens[i].text.lower() == "but" or is_only:
+            return i
+    return len(tokens)
+
+
+CUE_WORDS = NEGATORS | NEGATIVE_PRONOUNS | WITHOUT_WORDS | UNTRUE_PREDICATES | ABSENT_ADJECTIVES
+CUE_WORDS |= IMAGINING_VERBS | HEARSAY_ADVERBS | OTHER_IMAGES | {first for first, _ in ALTERNATIVES}
 CUE_WORDS |= {"no", "cannot", "?", "vain", "if", "according"}
-CUE_VERBS = FAILING_VERBS | SAYING_VERBS
+CORRECTED_WORDS = NEGATORS | {"no", "cannot"}
+"""Negations that a contrast may follow: "not at us, but at the sea"; "no wine, only water"."""
+CUE_VERBS = FAILING_VERBS | SAYING_VERBS | DENYING_VERBS
 
 
 class _NegationTree:
@@ -101,6 +135,8 @@ class _NegationTree:
             return chain.from_iterable(self._walk_scope(i, lists=True) for i in clauses)
         if word == "vain" and self.words[head] == "in":
             return self._deny_sought(cue)
+        if word == "if" and after == "only":
+            return self._deny_sentence_around(cue)
         if word == "if" and not (cue and self.words[cue - 1] in ("as", "even")):
             return self._deny_conditional(cue)
         sources = self._follow_labels(cue, "prep", "pobj") if word == "according" else []
@@ -108,8 +144,33 @@ class _NegationTree:
             return self._deny_hearsay(cue)
         if self.tokens[cue].lemma in SAYING_VERBS and self.tokens[cue].pos == "VERB":
             return self._deny_reported_claims(cue)
-        if word in UNTRUE_ADJECTIVES and after == "that":
+        if self.tokens[cue].lemma in DENYING_VERBS and self._follow_labels(cue, "ccomp"):
             return self._deny_sentence_from(cue + 1)
+        is_untrue = word in UNTRUE_PREDICATES or (
+            word in TRUE_PREDICATES and self._is_negated(head)
+        )
+        if is_untrue and self.tokens[cue].dep in PREDICATE_LABELS:
+            return self._deny_untrue_clause(cue)
+        if (word, after) in ALTERNATIVES:
+            return chain.from_iterable(
+                self._walk_scope(i, definite=True, lists=True) for i in self.children[cue + 1]
+            )
+        if word in OTHER_IMAGES and self._opens_sentence(head) and self.words[cue - 1] == "another":
+            return self._deny_sentence_around(cue)
+        return ()
+
+    def _deny_untrue_clause(self, predicate: int) -> Iterable[int]:
+        """The clause after "It is untrue (to say) that", or around ", which is false"."""
+        for i in range(predicate + 1, len(self.tokens)):
+            if self.tokens[i].sentence != self.tokens[predicate].sentence:
+                break
+            is_next = i == predicate + 1  # "the case that" looks like a relative clause
+            if self.words[i] == "that" and (is_next or self.tokens[i].dep == "mark"):
+                return self._deny_sentence_from(i)
+        start = self._find_start(predicate)
+        is_clause = self.words[start] == "that" and self.tokens[start].dep == "mark"
+        if is_clause or self.words[predicate - 2 : predicate] == ["which", "is"]:
+            return self._deny_sentence_around(predicate)
         return ()
 
     def _deny_predicate(self, noun: int) -> Iterable[int]:
@@ -241,10 +302,15 @@ class _NegationTree:
     def _find_subjects(self, verb: int) -> list[int]:
         return [i for i in self.children[verb] if self.tokens[i].dep in SUBJECT_LABELS]
 
+    def _is_negated(self, verb: int) -> bool:
+        return not NEGATORS.isdisjoint(self._words_at(self.children[verb]))
+
+    def _find_start(self, token: int) -> int:
+        sentence = self.tokens[token].sentence
+        return next(i for i, other in enumerate(self.tokens) if other.sentence == sentence)
+
     def _deny_sentence_around(self, cue: int) -> Iterator[int]:
-        sentence = self.tokens[cue].sentence
-        start = next(i for i, token in enumerate(self.tokens) if token.sentence == sentence)
-        return self._deny_sentence_from(start)
+        return self._deny_sentence_from(self._find_start(cue))
 
     def _deny_sentence_from(self, start: int) -> Iterator[int]:
         """The rest of a sentence, but for definite subjects."""

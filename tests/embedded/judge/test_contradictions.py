@@ -30,6 +30,14 @@ OTHER_WORDS = {
         "A barge lies at the jetty on the {}.",
     ),
 }  # fmt: skip
+NUMBERS = ("no", *"one two three four five six seven eight nine ten eleven twelve".split())
+WHOLE = "By the pier {} white gulls sit on a rail."
+PARTS = (
+    "By the pier {} white gulls sit on a rail, and {} more gulls sit there.",
+    "By the pier {} white gulls sit on a rail. {} others sit there, too.",
+    "{} white gulls sit on a rail by the pier, and {} other gulls beside them.",
+    "By the pier {} white gulls sit on a rail on the left and {} on the right.",
+)
 
 
 @cache
@@ -71,6 +79,48 @@ def test_what_is_not_mentioned_contradicts_nothing(text: str) -> None:
     assert read(text, REFERENCE.format(colour="green", count="five", side="right")) == {
         "unmentioned"
     }
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 6), st.integers(1, 6), st.sampled_from(PARTS), st.booleans())
+def test_the_parts_of_a_count_do_not_contradict_it(
+    some: int, rest: int, sentence: str, swapped: bool
+) -> None:
+    parts = sentence.format(NUMBERS[some], NUMBERS[rest]).replace("one gulls", "one gull")
+    whole = WHOLE.format(NUMBERS[some + rest])
+    assert "contradicted" not in read(*((whole, parts) if swapped else (parts, whole)))
+
+
+def test_a_narrower_name_may_count_a_part() -> None:
+    reference = "Six children play in a yard."
+    assert read("Four boys play in the yard.", reference) == {"unmentioned"}
+    assert read("Eight boys play in the yard.", reference) == {"contradicted"}
+    assert read("Four children play in the yard.", reference) == {"contradicted"}
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from([("full", "empty"), ("open", "closed"), ("wet", "dry"), ("high", "low")]),
+    st.sampled_from(["half", "partly", "almost", "nearly", "slightly"]), st.booleans(),
+)  # fmt: skip
+def test_a_qualified_word_excludes_no_opposite(
+    poles: tuple[str, str], adverb: str, swapped: bool
+) -> None:
+    a, b = poles[::-1] if swapped else poles
+    text, reference = f"The jar is {adverb} {a}.", f"The jar is {adverb} {b}."
+    assert read(text, reference) == {"unmentioned"}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.sampled_from(["boat", "gull", "church", "child"]), st.sampled_from([
+    "She is not looking at the camera but at the {}.", "She isn't looking at us but at the {}.",
+    "She does not look down, but at the {}.", "She looks not at the camera but at the {}.",
+    "There is no painter she looks at, only the {}.",
+]))  # fmt: skip
+def test_what_follows_a_contrast_is_stated(thing: str, sentence: str) -> None:
+    reference = f"A woman in a blue coat looks at a {thing}."
+    text = f"A woman in a blue coat. {sentence.format(thing)}"
+    assert "contradicted" not in read(text, reference)
 
 
 @pytest.mark.parametrize("kind", load_sentences())

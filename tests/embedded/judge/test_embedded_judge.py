@@ -329,7 +329,7 @@ def test_rewrites_and_what_was_used() -> None:
     judge.sleep()
     judge.close()
     assert (judge.usage.requests, judge.usage.rewrites, judge.usage.failures) == (1, 1, {})
-    assert judge.name == "embedded-15"
+    assert judge.name == "embedded-16"
 
 
 def test_white_space_around_a_text_makes_no_other_reading() -> None:

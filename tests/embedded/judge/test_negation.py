@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from posh_reward import PoSh
+from posh_reward import PoSh, PoshReward
 from posh_reward.embedded.judge.negation import find_denied_tokens
 from posh_reward.graph.reader import Reader
 from posh_reward.types import Description
@@ -46,6 +46,20 @@ from posh_reward.types import Description
         ("It seems that a dog sleeps.", ""),
         ("She wears nothing but a hat.", ""),
         ("Not only the man but also the woman sits.", ""),
+        ("She looks not at us but at the sea.", "looks not at"),
+        ("There is no wine, only water.", "wine"),
+        ("It would be untrue to say that a dog sleeps.", "that a dog sleeps ."),
+        ("That a dog sleeps is a lie.", "that a dog sleeps is a lie ."),
+        ("It is not the case that a dog sleeps.", "is not case that a dog sleeps ."),
+        ("If only a dog slept.", "if only a dog slept ."),
+        ("I deny that a dog sleeps.", "that a dog sleeps ."),
+        ("A dog sleeps, which is false.", "a dog sleeps , is false ."),
+        ("Instead of a hat, she wears a scarf.", "hat"),
+        ("The man hardly touches the ball.", "hardly touches"),
+        ("In another picture, a dog sleeps.", "in another picture , a dog sleeps ."),
+        ("In the other picture on the wall a dog sleeps.", ""),
+        ("A false door that opens to a garden stands on the wrong side.", ""),
+        ("He makes the mistake that a dog sees.", ""),
     ],
 )
 def test_the_scope_of_a_negation(text: str, denied: str) -> None:
@@ -110,3 +124,33 @@ def test_a_plural_noun_is_no_verb(text: str) -> None:
     [read] = Reader().read([text])
     assert isinstance(read, Description)
     assert not any(t.pos == "VERB" for t in read.tokens)
+
+
+@pytest.mark.parametrize("frame", [
+    "It would be untrue to say that {}.", "It is not true that {}.",
+    "I deny that {}.", "{}, which is false.", "It is unlikely that {}.", "In another picture, {}.",
+    "It is impossible that {}.", "If only {}.", "We doubt that {}.",
+])  # fmt: skip
+@pytest.mark.parametrize("claim", [
+    "a baker slides a peel into the oven",
+    "three loaves cool on a rack",
+    "the cat sleeps on a sack",
+])  # fmt: skip
+def test_what_a_text_does_not_assert_is_not_paid(frame: str, claim: str) -> None:
+    reference = (
+        "A baker slides a long peel into the oven. Three loaves cool on a rack. A cat sleeps on a "
+        "sack of flour. A bell hangs over the door."
+    )
+    text = "A bell hangs over the door."
+    sentence = frame.format(claim)
+    [plain, asserted, framed] = PoshReward()(
+        [], [text, f"{text} {claim.capitalize()}.", f"{text} {sentence[0].upper()}{sentence[1:]}"],
+        reference=[reference] * 3,
+    )  # fmt: skip
+    assert plain is not None
+    assert asserted is not None
+    assert framed is not None
+    assert framed - plain < 0.2 * (asserted - plain)
+    [own] = PoshReward()([], [f"{text} {sentence}"], reference=[f"{text} {sentence}"])
+    assert own is not None
+    assert own >= 0.95
