@@ -213,6 +213,7 @@ class PoSh:
             metric = copy(self)
             metric.judge, metric._rewriter = judge, Rewriter(judge)
             metric.sentence_reader = None
+            metric._pool = None  # the workers score with the whole metric
             metrics.append(metric)
         return metrics
 
