@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,6 +16,7 @@ from typing import Any
 
 from posh_reward.errors import ConfigError, InputError, PoshError
 from posh_reward.metrics.metric import number_or_nan
+from posh_reward.models.encoders import import_function
 from posh_reward.reward.instance import make_reward
 from posh_reward.reward.trl import MetricReward
 from posh_reward.settings import check_settings, read_settings
@@ -113,20 +112,11 @@ def _import_reward(which: str) -> tuple[Any, str]:
 
     Another version of the code is another reward, whose texts have to be scored again.
     """
-    module, _, name = which.partition(":")
-    here = os.getcwd()
-    if here not in sys.path:  # as with `python -m`, but last, so that nothing is shadowed
-        sys.path.append(here)
     try:
-        function = getattr(import_module(module), name)
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"the reward {which!r} cannot be imported ({why})") from error
-    if not callable(function):
-        raise ConfigError(
-            f"{which!r} is {function!r}: name a function f(prompts, completions, ...)"
-        )
-    source = getsourcefile(import_module(module))
+        function = import_function(which)
+    except InputError as error:
+        raise ConfigError(f"{error}: a reward is f(prompts, completions, ...)") from error
+    source = getsourcefile(import_module(which.partition(":")[0]))
     code = Path(source).read_bytes() if source else b""
     return function, f"{which}|code:{sha256(code).hexdigest()[:8]}|"
 

@@ -97,7 +97,7 @@ def score_pairs(flags: argparse.Namespace) -> int:
     from posh_reward.tables.engine import CLEANED_SUFFIX, score_table
 
     check = None
-    if posh.asks_models and not flags.unchecked:
+    if (posh.asks_models or posh.reads_sentences) and not flags.unchecked:
         check = partial(check_judge, posh)
     tally = score_table(
         metric, flags.input, flags.output, settings, elements=flags.elements, check=check

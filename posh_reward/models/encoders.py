@@ -7,8 +7,10 @@ sentence-transformers, or a function of your own.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import struct
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -85,12 +87,23 @@ def load_encoder(which: str | Encoder) -> Encoder:
 
 
 def import_function(path: str) -> Any:
-    """Import the encoder ``module:function``; ``InputError`` if it cannot be imported."""
-    module, _, function = path.partition(":")
+    """Import ``module:function``, also from the working directory.
+
+    Raises:
+        InputError: it cannot be imported, or is no function.
+    """
+    module, _, name = path.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:  # last, so that nothing is shadowed
+        sys.path.append(here)
     try:
-        return getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"the encoder {path!r} cannot be loaded: {error}") from None
+        function = getattr(import_module(module), name)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"{path!r} cannot be imported ({why})") from error
+    if not callable(function):
+        raise InputError(f"{path!r} is {function!r}: name a function")
+    return function
 
 
 def text_encoder_name(encoder: str | Encoder) -> str:

@@ -221,8 +221,8 @@ class CrossEncoder:
             config = transformers.AutoConfig.from_pretrained(model, trust_remote_code=False)
         except (OSError, TypeError, ValueError) as error:
             raise InputError(
-                f"the reader {model!r} cannot be loaded: {error}; use a folder, or a name on the "
-                f"hub, with {', '.join(ENCODER_FILES)}"
+                f"the reader {model!r} cannot be loaded: name judge, embedded, none, or a folder "
+                f"or a name on the hub with {', '.join(ENCODER_FILES)} ({error})"
             ) from None
         self.name = digest.hexdigest()[:DIGEST_DIGITS]
         """Digest of weights, tokenizer and configuration; equal for a folder and its hub model."""

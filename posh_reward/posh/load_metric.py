@@ -53,8 +53,8 @@ class MetricSettings:
     )
     reader: str | None = _make_setting(
         "reads each sentence against the reference as a whole: judge, embedded, an NLI "
-        "cross-encoder's folder or name, or a language model's settings file (docs/sentences.md; "
-        "default: none)"
+        "cross-encoder's folder or name, a language model's settings file, or none "
+        "(docs/sentences.md; default: none, but judge in a reward with the embedded judge)"
     )
     witness: str | None = _make_setting(
         "model to ask about the image where the reference does not support the text: judge, if it "
@@ -105,7 +105,10 @@ def read_metric(
     settings: str | PathLike[str] | Mapping[str, Any] | None = None, **flags: object
 ) -> dict[str, Any]:
     """Merge settings and flags into arguments of ``PoSh``, as ``load_metric`` does."""
-    return _read_options(settings) | {k: v for k, v in flags.items() if v is not None}
+    options = _read_options(settings) | {k: v for k, v in flags.items() if v is not None}
+    if options.get("reader") in ("none", False):  # False is YAML's off
+        options["reader"] = None
+    return options
 
 
 def _read_options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> dict[str, Any]:

@@ -85,12 +85,11 @@ class Shaping:
                 object.__setattr__(self, "guards", switch)
         for name in WEIGHT_SETTINGS:
             value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise ConfigError(f"{name} is {value:g}: use a number from 0")
-        if not 0 < self.unmentioned_weight < math.inf:
-            raise ConfigError(
-                f"unmentioned_weight is {self.unmentioned_weight:g}: use a number above 0"
-            )
+            if not (isinstance(value, int | float) and 0 <= value < math.inf):
+                raise ConfigError(f"{name} is {value!r}: use a number from 0")
+        value = self.unmentioned_weight
+        if not (isinstance(value, int | float) and 0 < value < math.inf):
+            raise ConfigError(f"unmentioned_weight is {value!r}: use a number above 0")
         if not sum(self.weights):
             raise ConfigError("the weights of precision and recall are both 0: set one above 0")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE, command_line, main
+from posh_reward.cli import EXIT_JUDGE_FAILED, EXIT_OK, EXIT_UNUSABLE, command_line, main
 from tests.cli.running import run
 
 
@@ -88,3 +88,23 @@ def test_a_bad_setting_is_named(
     (tmp_path / "m.yaml").write_text(content)
     assert main(["score", str(table), "--metric", str(tmp_path / "m.yaml")]) == EXIT_UNUSABLE
     assert why in capsys.readouterr().err
+
+
+def test_a_reader_from_the_working_directory_is_checked_first(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_reader.py").write_text(
+        "def right(pairs):\n"
+        "    return [[0, 0, 1] if {'not', 'No'} & set(said.split()) else [1, 0, 0]\n"
+        "            for _, said in pairs]\n"
+        "def swapped(pairs):\n"
+        "    return [row[::-1] for row in right(pairs)]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert run("score", table, "--reader", "my_reader:right") == EXIT_OK
+    assert "my_reader:right" in capsys.readouterr().err
+    assert main(["score", str(table), "--reader", "my_reader:swapped"]) == EXIT_JUDGE_FAILED
+    assert "does not tell a sentence from its negation" in capsys.readouterr().err
+    assert run("score", table, "--reader", "none") == EXIT_OK
+    assert "reader:" not in capsys.readouterr().err

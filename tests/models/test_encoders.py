@@ -40,9 +40,9 @@ def test_swapping_two_things_is_seen() -> None:
 def test_an_encoder_is_named_by_its_function() -> None:
     assert load_encoder("embedded") is embedded
     assert load_encoder(f"{__name__}:letters") is letters
-    with pytest.raises(InputError, match=r"'no\.such:encoder' cannot be loaded"):
+    with pytest.raises(InputError, match=r"'no\.such:encoder' cannot be imported"):
         load_encoder("no.such:encoder")
-    with pytest.raises(InputError, match="':encoder' cannot be loaded: Empty module name"):
+    with pytest.raises(InputError, match=r"':encoder' .*: Empty module name"):
         load_encoder(":encoder")
     missing = find_spec("sentence_transformers") is None
     error = MissingDependencyError if missing else InputError

@@ -234,6 +234,13 @@ def test_workers_read_facts_as_one_process_does() -> None:
     assert [each.sentences for each in found] == [each.sentences for each in expected]
 
 
+def test_a_check_leaves_the_workers_at_work(caplog: pytest.LogCaptureFixture) -> None:
+    reward = PoshReward(PoSh(reader="judge", processes=2))
+    reward.check()
+    assert None not in reward(completions=[*SENTENCES], reference=[REFERENCE] * len(SENTENCES))
+    assert not caplog.records
+
+
 def test_readers_by_name() -> None:
     judge = PromptJudge(fake_model())
     assert resolve_reader("judge", judge) is judge
@@ -252,6 +259,8 @@ def test_readers_by_name() -> None:
     ({"judge": {"name": "embedded"}}, "judge"),
     ({"judge": "embedded", "reader": None}, None),
     ({"reader": "org/nli"}, "org/nli"),
+    ({"reader": "none"}, None),
+    ({"reader": False}, None),
     ({"judge": "vllm"}, None),
     ({"judge": {"name": "vllm", "model": "org/judge"}}, None),
 ])  # fmt: skip
