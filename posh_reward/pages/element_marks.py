@@ -44,6 +44,10 @@ SENTENCE_WORDING = (
     "supported {supported}. What only such a sentence says is a mistake."
 )
 """About a contradicted sentence; its placeholders are the three probabilities."""
+EMBEDDED_READER_NOTE = (
+    "The embedded reader tells only what is contradicted: a sentence that it calls unmentioned may "
+    "be stated, as its elements' grades say."
+)
 CONTRADICTED_NAME = "contradicted by the reference: "
 """Read out before the sentence, where colours and underlines are not seen."""
 FAILED_WORDING = '"{text}" could not be judged: {failure}'
@@ -317,7 +321,7 @@ def render_pairs(
         figure_text=figure_text,
         has_witness=has_witness(signatures),
         has_sentences=any(card.scores.sentences for card in cards),
-        footer=[QUESTION_GLOSS, *signatures],
+        footer=list(filter(None, [QUESTION_GLOSS, explain_reader(signatures), *signatures])),
         **PAIR_VALUES,
     )
 
@@ -335,6 +339,12 @@ def fragment(scores: Scores) -> str:
 
 def has_witness(signatures: Iterable[str]) -> bool:
     return any(read_signature_field(each, "witness") is not None for each in signatures)
+
+
+def explain_reader(signatures: Iterable[str]) -> str:
+    """Say what the embedded reader leaves open; empty if none of the signatures has it."""
+    readers = [read_signature_field(each, "reader") or "" for each in signatures]
+    return EMBEDDED_READER_NOTE if any(each.startswith("embedded") for each in readers) else ""
 
 
 ANSI_CODES = {
@@ -416,7 +426,8 @@ def _format_key(scores: Scores) -> list[Paragraph]:
     if read_signature_field(scores.signature, "witness") is not None:
         pieces += [("*", ANSI_CODES["seen"]), (" clear in the image, not in the reference, ", DIM)]
     if scores.sentences:
-        pieces += [("C", ANSI_CODES["contradicted"]), (" a contradicted sentence, ", DIM)]
+        what = " a contradicted sentence, whose words cover nothing of the reference, "
+        pieces += [("C", ANSI_CODES["contradicted"]), (what, DIM)]
     return [(0, [*pieces, ("unmarked: clear, or not an element", DIM)])]
 
 
@@ -427,6 +438,8 @@ def _format_sentences(scores: Scores) -> list[Paragraph]:
         [("Sentences", BOLD), (f", with probabilities: {', '.join(VALUES)}", DIM)],
     )
     lines = [title]
+    if note := explain_reader([scores.signature]):
+        lines.append((0, [(note, DIM)]))
     for sentence in scores.sentences:
         start, end = sentence.span
         text = shorten(escape_controls(scores.generation[start:end]), MAX_SENTENCE_CHARACTERS)

@@ -69,7 +69,7 @@ function sentenceDetails(sentences, written) {
       make("td", { class: "shares" }, shares.map((share) => figure(share, 2)).join(" ")),
       make("td", { dir: "auto" }, characters.slice(start, end).join(""))));
   }
-  const summary = `All ${sentences.length} sentences, by what the reference says of them`;
+  const summary = `All sentences (${sentences.length}), by what the reference says of them`;
   return make("details", {}, make("summary", {}, summary),
     make("table", {}, make("thead", {}, make("tr", {}, ...head)), body));
 }
