@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
-from math import inf
 
 from posh_reward.embedded.english.likeness import (
     SIDES,
@@ -30,7 +29,6 @@ from posh_reward.embedded.english.meaning import (
     find_opposites,
     is_concrete,
     is_material,
-    is_plural,
 )
 from posh_reward.embedded.english.word_classes import PREPOSITIONS, find_term, stands_in
 from posh_reward.embedded.judge.alignment import MIN_COMPATIBLE_SUPPORT, Alignment
@@ -40,7 +38,7 @@ from posh_reward.embedded.judge.features import (
     MIN_SURE_CERTAINTY,
     is_made_otherwise,
 )
-from posh_reward.embedded.judge.index import DescriptionIndex, is_noun
+from posh_reward.embedded.judge.index import DescriptionIndex
 from posh_reward.embedded.judge.negation import NEGATORS, find_contrast
 from posh_reward.types import Verdict
 from posh_reward.words import DEPICTION, PLACES
@@ -54,10 +52,6 @@ SELECTING_WORDS = frozenset(
 DIRECTIONS = frozenset(("toward", "towards"))
 VERBS_OF_PLACE = frozenset("appear be hang kneel lie rest rise sit stand".split())
 """Verbs after which "to the left" is a place."""
-ONE_MORE = frozenset("another third".split())
-"""Words for one of the things that a text counts: "two gulls, and another"."""
-SOME_MORE = frozenset("more ones other others remainder remaining rest".split())
-"""Words for some of them."""
 
 
 def find_contradictions(alignment: Alignment) -> Iterator[int]:
@@ -97,7 +91,7 @@ def find_dimension(index: DescriptionIndex, token: int) -> str:
         return "" if word in ("zero", "one", "0", "1") else "count"
     if index.tokens[token].pos != "ADJ" or word in SELECTING_WORDS:
         return ""
-    if any(each.head == token and each.dep == "advmod" for each in index.tokens):
+    if any(index.tokens[i].dep == "advmod" for i in index.children[token]):
         return ""
     is_plain = dictionary_forms(word)[0] == word
     return "opposite" if is_plain and find_opposites(term) else ""
@@ -111,10 +105,10 @@ def find_side_frame(index: DescriptionIndex, side: int) -> str:
     """
     tokens = index.tokens
     preposition = tokens[tokens[side].head]
-    of = {i for i, token in enumerate(tokens) if token.head == side and token.text.lower() == "of"}
-    wholes = [token for token in tokens if token.dep == "pobj" and token.head in of]
-    if any(token.lemma not in DEPICTION for token in wholes):
-        return ""
+    for i in index.children[side]:
+        wholes = [tokens[j] for j in index.children[i] if tokens[j].dep == "pobj"]
+        if tokens[i].text.lower() == "of" and any(each.lemma not in DEPICTION for each in wholes):
+            return ""
     word = preposition.text.lower() if tokens[side].dep == "pobj" else ""
     if word == "from":
         return "side from"
@@ -196,38 +190,14 @@ def counts_a_part(alignment: Alignment, token: int, entity: int, counterpart: in
 
 
 def list_counts(index: DescriptionIndex, entity: int) -> list[float]:
-    """List the numbers that a text gives of things of a name.
-
-    Infinite for "others", and 0 for some of them that are no more: "one of them".
-    """
-    words = [*(token.text.lower() for token in index.tokens), ""]
-    counts: list[float] = []
-    for i, word in enumerate(words[:-1]):
-        number: float | None = parse_number(word)
-        if number is None and not (i and parse_number(words[i - 1]) is not None):
-            number = 1 if word in ONE_MORE else inf if word in SOME_MORE else None
-        if number is None:
-            continue
-        counted = find_counted(index, i)
-        if counted is None:
-            continue
-        if any(likeness(counted, head) >= MIN_CLEAR_SIMILARITY for head in index.heads[entity]):
-            counts.append(0 if words[i + 1] == "of" else number)
-    return counts
-
-
-def find_counted(index: DescriptionIndex, number: int) -> Term | None:
-    """Find what a number counts: the noun that it modifies, or else the last plural before it."""
-    token = index.tokens[number]
-    noun = index.tokens[token.head]
-    is_modifier = token.head != number and token.dep in ("nummod", "amod", "det")
-    if is_modifier and is_noun(noun) and noun.text.lower() not in SOME_MORE:
-        return find_term(noun)
-    for before in reversed(index.tokens[:number]):
-        term = find_term(before)
-        if is_noun(before) and term and is_plural(term):
-            return term
-    return None
+    """List the numbers that a text gives of things of a name, as ``DescriptionIndex.counts``."""
+    heads = index.heads[entity]
+    return [
+        number
+        for name, numbers in index.counts.items()
+        if any(likeness(name, head) >= MIN_CLEAR_SIMILARITY for head in heads)
+        for number in numbers
+    ]
 
 
 def is_narrower(
@@ -238,10 +208,9 @@ def is_narrower(
         if TermIndex((wider,)).find_similar(name).get(wider, 0.0) < likeness(name, wider):
             return True
     said = [*other_index.term_profiles[other], *other_index.heads[other]]
-    for token in index.tokens:
-        term = find_term(token)
-        is_adjective = token.pos == "ADJ" and token.head in index.mentions[entity]
-        if is_adjective and term and not any(likeness(term, word) >= MIN_SUPPORT for word in said):
+    for i in chain.from_iterable(index.children[mention] for mention in index.mentions[entity]):
+        term = find_term(index.tokens[i]) if index.tokens[i].pos == "ADJ" else None
+        if term and not any(likeness(term, word) >= MIN_SUPPORT for word in said):
             return True
     return False
 

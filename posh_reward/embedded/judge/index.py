@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
+from math import inf
 
 from posh_reward.embedded.english.likeness import TermIndex, is_stuff, parse_number
 from posh_reward.embedded.english.meaning import Term, is_concrete, is_material, is_plural
@@ -57,6 +58,10 @@ BOUNDING_WORDS = frozenset(
     "about almost approximately around least most nearly over roughly some than".split()
 )
 """Words after which a number is not exact: at least ten."""
+ONE_MORE = frozenset("another third".split())
+"""Words for one of the things that a text counts: "two gulls, and another"."""
+SOME_MORE = frozenset("more ones other others remainder remaining rest".split())
+"""Words for some of them."""
 PLAIN_SUFFIXES = frozenset(("coloured", "colored", "hand"))
 """Words before whose hyphen another keeps its meaning: green-coloured, right-hand."""
 STEP_COST_BASE = 4  # packs a neighbour and the cost of its step into one number
@@ -248,6 +253,42 @@ class DescriptionIndex:
             if is_inexact_number or (is_prefix and suffix not in PLAIN_SUFFIXES):
                 inexact.add(i)
         return inexact
+
+    @cached_property
+    def children(self) -> list[list[int]]:
+        """Token -> the tokens below it in the dependency tree."""
+        children: list[list[int]] = [[] for _ in self.tokens]
+        for i, token in enumerate(self.tokens):
+            if token.head != i:
+                children[token.head].append(i)
+        return children
+
+    @cached_property
+    def counts(self) -> dict[Term, list[float]]:
+        """Name -> numbers of such things: of the noun that they modify, or the last plural before.
+
+        Infinite for "others", and 0 for some of them that are no more: "one of them". "Five gulls
+        on the rail, three on the right, and another" are 5, 3 and 1.
+        """
+        counts: dict[Term, list[float]] = defaultdict(list)
+        last_plural: Term | None = None
+        words = ["", *(token.text.lower() for token in self.tokens), ""]
+        for i, token in enumerate(self.tokens):
+            before, word, after = words[i : i + 3]
+            number: float | None = parse_number(word)
+            if number is None and parse_number(before) is None:
+                number = 1 if word in ONE_MORE else inf if word in SOME_MORE else None
+            noun = self.tokens[token.head]
+            is_modifier = token.head != i and token.dep in ("nummod", "amod", "det")
+            counted = last_plural
+            if is_modifier and is_noun(noun) and noun.text.lower() not in SOME_MORE:
+                counted = find_term(noun)
+            if number is not None and counted is not None:
+                counts[counted].append(0 if after == "of" else number)
+            term = find_term(token)
+            if is_noun(token) and term and is_plural(term):
+                last_plural = term
+        return counts
 
     @cached_property
     def inexact_numbers(self) -> set[str]:

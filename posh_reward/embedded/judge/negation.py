@@ -3,8 +3,9 @@
 "A man is not holding the red ball" denies *holding*; the ball, being definite, is there. "No man
 holds a ball" denies man, holding and ball. "The clock is not on the wall" has nothing but its place
 to deny, so the wall is denied there. "A cat and a dog are missing" denies both. What is asked,
-imagined, sought in vain, rumoured, or said by someone in the text counts as denied: the text itself
-does not say that it is there.
+imagined, sought in vain, rumoured, said by someone in the text, called untrue or unlikely, or seen
+in another picture counts as denied: the text itself does not say that it is there. What follows a
+contrast is stated: "not at us but at the sea".
 """
 
 from __future__ import annotations
