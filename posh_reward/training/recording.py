@@ -201,8 +201,8 @@ def _continue_record(record: RunRecord, args: Any) -> tuple[RunRecord, str | Non
     record = replace(record, unchecked=record.unchecked or earlier.unchecked)
     before = _values_before(earlier, record)
     problem = problem or _without_effect(checkpoint, before.get("settings", {}))
-    names = [name for name in before if name != "settings"]
-    names += before.get("settings", {})
+    names = dict.fromkeys([*before, *before.get("settings", {})])
+    names.pop("settings", None)
     since = ""
     if names:
         since = f", with other values than before of {', '.join(names)}"
