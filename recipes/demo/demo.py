@@ -5,9 +5,8 @@
 SFT gets *uneven* captions, which leave details out at random; DAPO then gets detailed references
 and POSH. So the question is whether the reward teaches a model to mention, truthfully, details that
 it sees but was not taught to mention. DAPO runs twice from the same model: rewarded by f1, as in
-the paper, and by precision and recall as two objectives (``objective: separate``), which cost
-no precision in any of ten runs; f1 did in six. As a control, the same model describes each
-image's neighbour: it is scored on an image that it has not seen.
+the paper, and by precision and recall as two objectives (``objective: separate``). As a control,
+the same model describes each image's neighbour: it is scored on an image that it has not seen.
 
 Each stage keeps its result in ``demo/`` and is not run again; ``--overwrite`` starts over. Another
 ``--seed`` draws other weights, batches and samples, and the same held-out images; another number of
