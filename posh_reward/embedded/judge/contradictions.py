@@ -174,8 +174,12 @@ def counts_a_part(alignment: Alignment, token: int, entity: int, counterpart: in
     source, target = alignment.source, alignment.target
     number = parse_number(source.tokens[token].text.lower()) or 0
     our_counts, their_counts = list_counts(source, entity), list_counts(target, counterpart)
+    sentence = source.tokens[token].sentence
+    said = {parse_number(each.text.lower()) for each in source.tokens if each.sentence == sentence}
     for word, _ in find_said(target, counterpart, "count"):
         theirs = parse_number(word) or 0
+        if theirs in said:  # "four girls, three of them teenagers"
+            return True
         if number < theirs and (
             len(our_counts) > 1
             or len(their_counts) > 1
@@ -335,7 +339,10 @@ def find_denials(alignment: Alignment) -> Iterator[int]:
         denies = bool(denied)
         for others in their_words.values():
             said = [find_like(alignment, term, others) for term in words]
-            if all(said) and denies == target.denied_tokens.isdisjoint(chain(*said)):
+            stated = set(chain(*said))
+            if not all(said) or len(stated) < len(words):  # "hardly a wave on the water"
+                continue
+            if denies == target.denied_tokens.isdisjoint(stated):
                 yield min(words.values())
                 break
 

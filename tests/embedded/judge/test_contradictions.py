@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from posh_reward import PoSh
 from tests.laws.texts import draw, load_sentences, split_sentences
 
+TEMPTING = Path(__file__).parents[3] / "research/scenes/tempting.jsonl"
 COLOURS = ("red", "green", "black", "white")
 COUNTS = ("two", "three", "five", "nine")
 SIDES = ("left", "right")
@@ -129,3 +132,17 @@ def test_no_text_contradicts_itself(kind: str) -> None:
         own = split_sentences(text)
         random.Random(0).shuffle(own)
         assert "contradicted" not in read(text, " ".join(own)), text
+
+
+@pytest.mark.slow
+def test_honest_sentences_that_tempt_are_hardly_ever_contradicted() -> None:
+    """Of ``tempting.jsonl``, also how many of the false ones are found."""
+    rows = [json.loads(line) for line in TEMPTING.read_text(encoding="utf-8").splitlines()]
+    shares = {}
+    for kind in ("honest", "false"):
+        pairs = [(text, row["reference"]) for row in rows for text in row.get(kind, ())]
+        scores = metric().score([text for text, _ in pairs], [reference for _, reference in pairs])
+        verdicts = [{each.value for each in of_one.sentences} for of_one in scores]
+        shares[kind] = sum("contradicted" in each for each in verdicts) / len(pairs)
+    assert shares["honest"] <= 0.01
+    assert shares["false"] >= 0.45
