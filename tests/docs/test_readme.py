@@ -95,7 +95,8 @@ def test_the_quick_lines_work(clone: Path) -> None:
 def test_all_lines_that_need_no_gpu_work(clone: Path) -> None:
     run(clone, "", "slow")
     assert (clone / "runs/dapo/model.safetensors").is_file()
-    assert len((clone / "runs/said_scores.jsonl").read_text(encoding="utf-8").splitlines()) == 32
+    scores = (clone / "runs/said_scores.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(scores) == 2 * 32, "two models, 32 images"
 
 
 def test_the_command_line_takes_every_posh_reward_line() -> None:
