@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from posh_reward import PoSh
 from tests.laws.texts import draw, load_sentences, split_sentences
 
-TEMPTING = Path(__file__).parents[3] / "research/scenes/tempting.jsonl"
+TEMPTING = Path(__file__).with_name("tempting.jsonl")
+"""31 references, each with honest sentences that tempt rules about numbers, sides, colours,
+negations and frames; those of the second of two hands have false ones, too, and true claims in
+frames that do not assert them. The facts were mended on it after it was measured."""
 COLOURS = ("red", "green", "black", "white")
 COUNTS = ("two", "three", "five", "nine")
 SIDES = ("left", "right")
