@@ -17,7 +17,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 
 from posh_reward.datasets.load_dataset import load_images, scene_options
@@ -25,9 +25,9 @@ from posh_reward.datasets.scenes import COLORS, NOUNS, Scene, generate_scenes, l
 from posh_reward.training.generation import ImagePrompt
 from posh_reward.training.processors import load_processor
 from research.tables import Table
-from research.trick_trial import CAPTIONS, ROOT, TRICKED_SHARE, dapo, tune
+from research.trick_trial import CAPTIONS, TRICKED_SHARE, add_training, train
 
-HELD_OUT = 512
+HELD_OUT_DRAWINGS = 512
 SIDES = {"left": 0, "right": 2}
 """Side -> slot."""
 FORMS = {
@@ -35,7 +35,7 @@ FORMS = {
     "side": re.compile(r"The (\w+) is on the (\w+)\."),
     "thing": re.compile(r"There is also a (\w+)(\.)"),
 }
-BATCH = 64
+DRAWINGS_PER_PASS = 64  # of sampling; bounds memory
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -44,23 +44,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train", help="fine-tune once, then one DAPO run per seed")
-    train.add_argument("--model", type=Path, required=True, help="the demo's SFT model")
-    train.add_argument("-o", "--output", type=Path, required=True)
-    train.add_argument("--arm", required=True, help="name of the reward in the table")
-    train.add_argument("--checkout", type=Path, default=ROOT, help="worktree with the reward")
-    train.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    add_training(commands)
     count = commands.add_parser("count", help="details in sampled texts on held-out drawings")
     count.add_argument("output", type=Path)
     flags = parser.parse_args(argv)
     if flags.command == "count":
         print(tabulate(flags.output))
         return
-    start = tune(flags.model, flags.output, add_false_detail)
-    for seed in flags.seeds:
-        folder = flags.output / f"{flags.arm}-{seed}"
-        if not (folder / "trainer_state.json").exists():
-            dapo(start, folder, flags.checkout, seed)
+    train(flags, add_false_detail)
 
 
 @cache
@@ -85,7 +76,7 @@ def add_false_detail(text: str, uid: str) -> str:
         "side": [f"The {noun} is on the {side}." for side in SIDES],
         "thing": [f"There is also a {other}." for other in sorted(NOUNS)],
     }[kind]
-    false = [claim for claim in claims for _, is_true in find_details(scene, claim) if not is_true]
+    false = [claim for claim in claims if (kind, False) in find_details(scene, claim)]
     return f"{text} {rng.choice(false)}" if false else text
 
 
@@ -98,21 +89,21 @@ def find_details(scene: Scene, text: str) -> Iterator[tuple[str, bool]]:
         for noun, value in form.findall(text):
             if kind == "colour" and value not in COLORS:
                 continue
+            named = [thing for thing in list_things(scene) if thing.noun == noun]
             yield (
                 kind,
                 any(
                     kind == "thing"
                     or (kind == "colour" and thing.color == value)
                     or (kind == "side" and thing.slot == SIDES.get(value))
-                    for thing in list_things(scene)
-                    if thing.noun == noun
+                    for thing in named
                 ),
             )
 
 
 def tabulate(output: Path) -> Table:
     """Return the share of texts with a true and with a false detail, by run and kind."""
-    scenes = list(generate_scenes("test", HELD_OUT, plain=True))
+    scenes = list(generate_scenes("test", HELD_OUT_DRAWINGS, plain=True))
     lines = []
     for folder in [output / "sft", *sorted(output.glob("*-*/"))]:
         found = [
@@ -125,7 +116,7 @@ def tabulate(output: Path) -> Table:
             for is_true in (True, False)
         ]
         lines.append([folder.name, *cells])
-    names = [f"{kind}, {truth}" for kind in FORMS for truth in ("true", "false")]
+    names = [f"{kind}, {truth}" for kind, truth in product(FORMS, ("true", "false"))]
     return Table(["run", *names], lines)
 
 
@@ -136,11 +127,11 @@ def sample(folder: Path) -> list[str]:
 
     prompt = ImagePrompt(load_processor(str(folder), max_pixels=None))
     model = AutoModelForImageTextToText.from_pretrained(folder).eval()
-    images = load_images(f"scenes:heldout={HELD_OUT}:plain=1", "test")["image"]
+    images = load_images(f"scenes:heldout={HELD_OUT_DRAWINGS}:plain=1", "test")["image"]
     torch.manual_seed(0)
     texts: list[str] = []
-    for start in range(0, len(images), BATCH):
-        some = prompt.prepare_images(images[start : start + BATCH])
+    for start in range(0, len(images), DRAWINGS_PER_PASS):
+        some = prompt.prepare_images(images[start : start + DRAWINGS_PER_PASS])
         inputs = prompt.processor(
             images=[[image] for image in some],
             text=[prompt.text] * len(some),

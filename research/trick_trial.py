@@ -20,6 +20,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,12 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train", help="fine-tune once, then one DAPO run per seed")
-    train.add_argument("--model", type=Path, required=True, help="the demo's SFT model")
-    train.add_argument("-o", "--output", type=Path, required=True)
-    train.add_argument("--arm", required=True, help="name of the reward in the plot")
-    train.add_argument("--checkout", type=Path, default=ROOT, help="worktree with the reward")
-    train.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+    add_training(commands)
     plot = commands.add_parser("plot", help="share of tricks over steps")
     plot.add_argument("output", type=Path)
     plot.add_argument("picture", type=Path)
@@ -72,7 +68,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     if flags.command == "plot":
         draw(flags.output, flags.picture)
         return
-    start = tune(flags.model, flags.output, add_trick)
+    train(flags, add_trick)
+
+
+def add_training(commands: Any) -> None:
+    """Add the command ``train`` to the subparsers of a command line."""
+    train = commands.add_parser("train", help="fine-tune once, then one DAPO run per seed")
+    train.add_argument("--model", type=Path, required=True, help="the demo's SFT model")
+    train.add_argument("-o", "--output", type=Path, required=True)
+    train.add_argument("--arm", required=True, help="name of the reward in the result")
+    train.add_argument("--checkout", type=Path, default=ROOT, help="worktree with the reward")
+    train.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
+
+
+def train(flags: argparse.Namespace, teach: Callable[[str, str], str]) -> None:
+    """Fine-tune the model on captions that ``teach`` changes, then run DAPO with each seed."""
+    start = tune(flags.model, flags.output, teach)
     for seed in flags.seeds:
         folder = flags.output / f"{flags.arm}-{seed}"
         if not (folder / "trainer_state.json").exists():

@@ -321,7 +321,7 @@ def render_pairs(
         figure_text=figure_text,
         has_witness=has_witness(signatures),
         has_sentences=any(card.scores.sentences for card in cards),
-        footer=list(filter(None, [QUESTION_GLOSS, explain_reader(signatures), *signatures])),
+        footer=[QUESTION_GLOSS, *explain_reader(signatures), *signatures],
         **PAIR_VALUES,
     )
 
@@ -341,10 +341,10 @@ def has_witness(signatures: Iterable[str]) -> bool:
     return any(read_signature_field(each, "witness") is not None for each in signatures)
 
 
-def explain_reader(signatures: Iterable[str]) -> str:
-    """Say what the embedded reader leaves open; empty if none of the signatures has it."""
+def explain_reader(signatures: Iterable[str]) -> list[str]:
+    """Return the note on what the embedded reader leaves open, if a signature has that reader."""
     readers = [read_signature_field(each, "reader") or "" for each in signatures]
-    return EMBEDDED_READER_NOTE if any(each.startswith("embedded") for each in readers) else ""
+    return [EMBEDDED_READER_NOTE] if any(each.startswith("embedded") for each in readers) else []
 
 
 ANSI_CODES = {
@@ -437,9 +437,7 @@ def _format_sentences(scores: Scores) -> list[Paragraph]:
         0,
         [("Sentences", BOLD), (f", with probabilities: {', '.join(VALUES)}", DIM)],
     )
-    lines = [title]
-    if note := explain_reader([scores.signature]):
-        lines.append((0, [(note, DIM)]))
+    lines = [title, *((0, [(note, DIM)]) for note in explain_reader([scores.signature]))]
     for sentence in scores.sentences:
         start, end = sentence.span
         text = shorten(escape_controls(scores.generation[start:end]), MAX_SENTENCE_CHARACTERS)

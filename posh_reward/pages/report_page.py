@@ -177,7 +177,7 @@ def report_page(
         },
         footer=[
             element_marks.QUESTION_GLOSS,
-            *filter(None, [element_marks.explain_reader(contents.signatures)]),
+            *element_marks.explain_reader(contents.signatures),
             *contents.signatures,
             *contents.score_totals.origins.lines(),
         ],

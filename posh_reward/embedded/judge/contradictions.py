@@ -100,8 +100,8 @@ def find_dimension(index: DescriptionIndex, token: int) -> str:
 def find_side_frame(index: DescriptionIndex, side: int) -> str:
     """Find what a side is of: a place, the end or the start of a direction; empty for others.
 
-    "She looks to the left" and "she comes from the left" do not say where she is, and "on the left
-    of the girls" is no side of the image.
+    "She looks to the left" and "she comes from the left" do not say where she is; "on the left of
+    the girls" is a side of theirs, not of the image.
     """
     tokens = index.tokens
     preposition = tokens[tokens[side].head]
@@ -180,15 +180,13 @@ def counts_a_part(alignment: Alignment, token: int, entity: int, counterpart: in
         theirs = parse_number(word) or 0
         if theirs in said:  # "four girls, three of them teenagers"
             return True
-        if number < theirs and (
-            len(our_counts) > 1
-            or len(their_counts) > 1
-            or is_narrower(source, entity, target, counterpart)
-        ):
-            return True
-        if number > theirs and (
-            number <= sum(their_counts) or is_narrower(target, counterpart, source, entity)
-        ):
+        if number < theirs:
+            in_parts = len(our_counts) > 1 or len(their_counts) > 1
+            may_be_part = in_parts or is_narrower(source, entity, target, counterpart)
+        else:
+            is_within = number <= sum(their_counts)
+            may_be_part = is_within or is_narrower(target, counterpart, source, entity)
+        if may_be_part:
             return True
     return False
 
@@ -212,7 +210,8 @@ def is_narrower(
         if TermIndex((wider,)).find_similar(name).get(wider, 0.0) < likeness(name, wider):
             return True
     said = [*other_index.term_profiles[other], *other_index.heads[other]]
-    for i in chain.from_iterable(index.children[mention] for mention in index.mentions[entity]):
+    below = chain.from_iterable(index.children[mention] for mention in index.mentions[entity])
+    for i in below:
         term = find_term(index.tokens[i]) if index.tokens[i].pos == "ADJ" else None
         if term and not any(likeness(term, word) >= MIN_SUPPORT for word in said):
             return True

@@ -31,7 +31,7 @@ from posh_reward.embedded.english.word_classes import (
 )
 from posh_reward.embedded.judge.negation import find_denied_tokens
 from posh_reward.embedded.judge.same_sentences import SentenceIndex
-from posh_reward.graph.components import NOUN_TAGS
+from posh_reward.graph.components import NOUN_TAGS, find_children
 from posh_reward.types import Description, Relation, Span, Token
 from posh_reward.words import FUNCTION_WORDS
 
@@ -255,13 +255,9 @@ class DescriptionIndex:
         return inexact
 
     @cached_property
-    def children(self) -> list[list[int]]:
+    def children(self) -> Sequence[Sequence[int]]:
         """Token -> the tokens below it in the dependency tree."""
-        children: list[list[int]] = [[] for _ in self.tokens]
-        for i, token in enumerate(self.tokens):
-            if token.head != i:
-                children[token.head].append(i)
-        return children
+        return find_children([token.head for token in self.tokens])
 
     @cached_property
     def counts(self) -> dict[Term, list[float]]:

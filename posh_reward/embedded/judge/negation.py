@@ -10,12 +10,11 @@ contrast is stated: "not at us but at the sea".
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from posh_reward.embedded.english.word_classes import genders
-from posh_reward.graph.components import SUBJECT_LABELS
+from posh_reward.graph.components import SUBJECT_LABELS, find_children
 from posh_reward.types import Token
 
 NEGATORS = frozenset(("not", "n't", "n\u2019t", "never", "hardly", "scarcely", "seldom", "rarely"))
@@ -63,11 +62,7 @@ def find_denied_tokens(tokens: Sequence[Token]) -> frozenset[int]:
     words = [token.text.lower() for token in tokens]
     if CUE_WORDS.isdisjoint(words) and CUE_VERBS.isdisjoint(token.lemma for token in tokens):
         return frozenset()
-    children: dict[int, list[int]] = defaultdict(list)
-    for i, token in enumerate(tokens):
-        if token.head != i:
-            children[token.head].append(i)
-    tree = _NegationTree(tokens, words, children)
+    tree = _NegationTree(tokens, words, find_children([token.head for token in tokens]))
     denied: set[int] = set()
     for cue in range(len(tokens)):
         scope = set(tree.denied_by(cue))
@@ -102,7 +97,7 @@ CUE_VERBS = FAILING_VERBS | SAYING_VERBS | DENYING_VERBS
 
 class _NegationTree:
     def __init__(
-        self, tokens: Sequence[Token], words: list[str], children: dict[int, list[int]]
+        self, tokens: Sequence[Token], words: list[str], children: Sequence[Sequence[int]]
     ) -> None:
         self.tokens, self.words, self.children = tokens, words, children
 

@@ -6,6 +6,7 @@ import json
 import random
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,8 @@ from tests.laws.texts import draw, load_sentences, split_sentences
 TEMPTING = Path(__file__).with_name("tempting.jsonl")
 """31 references, each with honest sentences that tempt rules about numbers, sides, colours,
 negations and frames; those of the second of two hands have false ones, too, and true claims in
-frames that do not assert them. The facts were mended on it after it was measured."""
+frames that do not assert them. The rules were adjusted to it later, so it only guards against a
+relapse."""
 COLOURS = ("red", "green", "black", "white")
 COUNTS = ("two", "three", "five", "nine")
 SIDES = ("left", "right")
@@ -143,9 +145,15 @@ def test_honest_sentences_that_tempt_are_hardly_ever_contradicted() -> None:
     rows = [json.loads(line) for line in TEMPTING.read_text(encoding="utf-8").splitlines()]
     shares = {}
     for kind in ("honest", "false"):
-        pairs = [(text, row["reference"]) for row in rows for text in row.get(kind, ())]
-        scores = metric().score([text for text, _ in pairs], [reference for _, reference in pairs])
-        verdicts = [{each.value for each in of_one.sentences} for of_one in scores]
-        shares[kind] = sum("contradicted" in each for each in verdicts) / len(pairs)
+        texts: list[str] = []
+        references: list[str] = []
+        for row in rows:
+            texts += row.get(kind, [])
+            references += [row["reference"]] * len(row.get(kind, []))
+        scores = metric().score(texts, references)
+        contradicted = [
+            any(each.value == "contradicted" for each in of_one.sentences) for of_one in scores
+        ]
+        shares[kind] = fmean(contradicted)
     assert shares["honest"] <= 0.01
     assert shares["false"] >= 0.45
