@@ -103,10 +103,10 @@ def prepare(
     text: str = PAPER_PROMPT,
     processor: ProcessorMixin | None = None,
 ) -> Dataset:
-    """Load the columns image, prompt (a conversation) and reference, which the reward reads."""
+    """Load the columns uuid, image, prompt (a conversation) and reference."""
     dataset = training_images(name, split, reference_column, processor)
     # Not `map`, which would write every image again, on every rank.
-    return dataset.remove_columns("uuid").add_column("prompt", [prompt(text)] * len(dataset))
+    return dataset.add_column("prompt", [prompt(text)] * len(dataset))
 
 
 def make_reward(script: DapoScriptArguments) -> PoshReward:

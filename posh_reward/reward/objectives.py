@@ -34,7 +34,9 @@ class Objectives(Protocol):
     def batch(self, completions: Sequence[object], columns: Mapping[str, Any]) -> tuple[Any, ...]:
         """Texts and columns from TRL's arguments."""
 
-    def rewards(self, *batch: Any, log_metric: Any, log_extra: Any) -> dict[str, Rewards]:
+    def rewards(
+        self, *batch: Any, log_metric: Any, log_extra: Any, trl_columns: Mapping[str, Any]
+    ) -> dict[str, Rewards]:
         """Rewards by name."""
 
 
@@ -151,7 +153,7 @@ def _make_function(
             _check_addition(trainer, function, name, weight)
         data = {key: values for key, values in columns.items() if key not in logs}
         batches = [member.batch(completions, data) for member in call.members]
-        judged = call.take(name, *batches, **logs)
+        judged = call.take(name, *batches, **logs, trl_columns=data)
         if own is None:
             return judged
         values = own(prompts=prompts, completions=completions, **columns)

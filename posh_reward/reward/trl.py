@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from posh_reward.errors import ConfigError, InputError, JudgeError, PoshError
@@ -21,12 +22,18 @@ from posh_reward.metrics.metric import Figures, MetricResult, check_sizes
 from posh_reward.posh.load_metric import load_reward_metric
 from posh_reward.posh.posh import PoSh
 from posh_reward.reward.columns import get_column, get_image_column
+from posh_reward.reward.completion_log import (
+    build_detail_columns,
+    build_row_columns,
+    wants_details,
+)
 from posh_reward.reward.guards import list_active_guards
 from posh_reward.reward.objectives import Rewards, check_shared, find_trainer, together
 from posh_reward.reward.shaping import (
     MAX_UNREPORTED_LOSS,
     REWARD_VERSION,
     SCORE_AXES,
+    GuardedScores,
     Shaping,
     guard_scores,
     is_lowered,
@@ -182,6 +189,10 @@ class MetricReward(ABC, Generic[T]):
         """Figures of what the reward's own rules did."""
         return {}
 
+    def _build_detail_columns(self, scores: Sequence[T], *columns: Any) -> dict[str, list[Any]]:
+        """Columns of what was found in each text, for the log of completions."""
+        return {}
+
     @property
     def signature(self) -> str:
         """Everything that the scores depend on."""
@@ -204,7 +215,8 @@ class MetricReward(ABC, Generic[T]):
                 Thoughts in ``<think>`` tags are not scored.
             log_metric: TRL's; called with the names of ``build_call_figures`` at every call on
                 every rank.
-            log_extra: TRL's; called with the names of ``build_call_columns`` likewise.
+            log_extra: TRL's; called with the names of ``build_call_columns`` and
+                of ``completion_log`` likewise.
             columns: the dataset's columns.
 
         Raises:
@@ -223,7 +235,9 @@ class MetricReward(ABC, Generic[T]):
                 "set reward_funcs=reward.functions()"
             )
         batch = self.batch(completions, columns)
-        [rewards] = self.rewards(*batch, log_metric=log_metric, log_extra=log_extra).values()
+        [rewards] = self.rewards(
+            *batch, log_metric=log_metric, log_extra=log_extra, trl_columns=columns
+        ).values()
         return rewards
 
     def rewards(
@@ -232,8 +246,12 @@ class MetricReward(ABC, Generic[T]):
         *columns: Any,
         log_metric: LogMetric | None = None,
         log_extra: LogExtra | None = None,
+        trl_columns: Mapping[str, Any] = MappingProxyType({}),
     ) -> dict[str, Rewards]:
-        """Return the rewards of a ``batch`` by objective; log figures and count failures."""
+        """Return the rewards of a ``batch`` by objective; log figures and count failures.
+
+        ``trl_columns`` are all that TRL passed, some of which are logged.
+        """
         before, begun = replace(self.metric.usage), time.perf_counter()
         scores = self.scores(texts, *columns)
         if log_metric is not None:
@@ -243,8 +261,14 @@ class MetricReward(ABC, Generic[T]):
             for name, value in figures.items():
                 log_metric(name, value)
         if log_extra is not None:
+            trainer = find_trainer(log_metric)
+            more = build_row_columns(trl_columns, trainer, len(scores))
+            if wants_details(trainer):
+                more |= self._build_detail_columns(scores, *columns)
             for name, values in build_call_columns(self.metric, scores).items():
                 log_extra(name, values)
+            for name, values in more.items():
+                log_extra(f"{self.metric.name}_{name}", values)
         self.failures.note([score.failure for score in scores])
         return self.rewards_of(scores)
 
@@ -488,8 +512,7 @@ class PoshReward(MetricReward[Scores]):
         # A policy whose honest style is taken for a trick learns anything else instead.
         lowered: list[Scores] = []
         shares: list[dict[str, float]] = []
-        for score in scores:
-            guarded = guard_scores(score, self.shaping, self.metric.weights)
+        for score, guarded in zip(scores, self._guard(scores), strict=True):
             if guarded is None:
                 continue
             shares.append(guarded.shares)
@@ -508,6 +531,12 @@ class PoshReward(MetricReward[Scores]):
             taken = math.fsum(1 - each[guard.name] for each in shares)
             found[f"{self.metric.name}/guard_{guard.name}"] = divide_or_nan(taken, len(shares))
         return found
+
+    def _build_detail_columns(self, scores: Sequence[Scores], *columns: Any) -> dict[str, Any]:
+        return build_detail_columns(scores, columns[0], self._guard(scores))
+
+    def _guard(self, scores: Sequence[Scores]) -> list[GuardedScores | None]:
+        return [guard_scores(each, self.shaping, self.metric.weights) for each in scores]
 
     def _failed(self, why: Failure) -> Scores:
         return Scores.failed(why, signature="")
