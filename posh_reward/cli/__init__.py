@@ -44,7 +44,7 @@ NUMBER_TYPES = ("int", "float", "count", "positive")
 COMMANDS = {
     "score": ("score_command:add_score", "score the pairs of a table"),
     "explain": ("score_command:add_explain", "show one pair, with what was not found marked"),
-    "report": ("score_command:add_report", "write a page about scores"),
+    "report": ("report_command:add_report", "write a page about scores, or a run's completions"),
     "agreement": ("agreement:add_agreement", "measure how well metrics agree with people"),
     "judges": ("judge_commands:add_judges", "compare judges, or collect a judge's answers"),
     "attack": ("audit_commands:add_attack", "search for texts that a reward overpays"),

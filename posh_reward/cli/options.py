@@ -248,15 +248,19 @@ def add_reports(command: argparse.ArgumentParser, *, page: bool = True) -> None:
 
 def show_figures(flags: argparse.Namespace, figures: object, table: str) -> None:
     """Print the table, or the figures for ``--json -``; write the figures to another file."""
-    if flags.json is None:
+    if flags.json != tables.STANDARD_STREAM:
         write_text(table)
-        return
+    if flags.json is not None:
+        write_figures(flags.json, figures)
+
+
+def write_figures(output: str, figures: object) -> None:
+    """Write figures as JSON to a file, or to standard output for ``-``."""
     text = json.dumps(figures, indent=2, ensure_ascii=False)
-    if flags.json == tables.STANDARD_STREAM:
+    if output == tables.STANDARD_STREAM:
         write_text(text)
-        return
-    write_text(table)
-    write_file(Path(flags.json), f"{text}\n".encode("utf-8", "replace"))
+    else:
+        write_file(Path(output), f"{text}\n".encode("utf-8", "replace"))
 
 
 def load_posh(flags: argparse.Namespace) -> PoSh:

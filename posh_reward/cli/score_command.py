@@ -5,13 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
-from itertools import chain, islice
-from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
@@ -20,11 +15,8 @@ from posh_reward.errors import InputError
 from posh_reward.settings import UNCHECKED_VARIABLE
 
 if TYPE_CHECKING:
-    from posh_reward.pages.report_page import ReportContents
     from posh_reward.posh.posh import PoSh
     from posh_reward.tables.engine import Metric
-    from posh_reward.tables.standings import ScoreTotals
-    from posh_reward.tables.tables import Row
 
 
 SCORE_HELP = f"""\
@@ -154,131 +146,3 @@ def _wants_color(choice: str) -> bool:
         return choice == "always"
     allowed = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return bool(allowed and sys.stdout and sys.stdout.isatty())
-
-
-REPORT_HELP = f"""\
-Write one HTML page that needs no network: distributions, a table to sort and search, and for each
-pair both texts, with what was not found in the other marked by grade. Score with --elements, or
-nothing is marked. Rows of several models are compared, also in the terminal:
-means, and differences to a baseline, paired by id. If Pillow is installed and the image column
-has paths (relative to here or to the folder of SCORES) or row numbers of --dataset, the page shows
-the images. If Matplotlib is installed, the page has plots of the models.
-
-For output of `harmonic score`, `rubric score` and `prove score` the page shows each score as a bar
-with its reason, next to the image and the texts.
-
-{options.SCORES_MEANING}"""
-
-
-def add_report(command: argparse.ArgumentParser) -> None:
-    options.describe_command(command, REPORT_HELP, "report runs/scores.jsonl -o runs/report.html")
-    add = command.add_argument
-    add("scores", metavar="SCORES", nargs="+", help="outputs of `posh-reward score --elements`; of "
-        "several, rows without a model have the file's name; - for standard input")  # fmt: skip
-    add("-o", "--output", metavar="HTML", default="-", help="page to write (default: standard "
-        "output)")  # fmt: skip
-    add("--title", help="heading of the page")
-    add("--against", metavar="MODEL", help="model to compare the others with (default: the first "
-        "one in SCORES)")  # fmt: skip
-    add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall as "
-        ".png and .svg (needs Matplotlib)")  # fmt: skip
-    options.add_differences(add)
-    options.add_dataset(add)
-    options.add_reading(command)
-    command.set_defaults(command=write_report)
-
-
-def write_report(flags: argparse.Namespace) -> int:
-    from posh_reward.metrics.records import read_metric_name
-    from posh_reward.other_metrics.page import METRIC_PAGES, render_metric_page
-    from posh_reward.pages.html import Thumbnails
-    from posh_reward.pages.model_plots import require_matplotlib
-    from posh_reward.pages.report_page import read_contents
-    from posh_reward.provenance import Origins
-    from posh_reward.tables.item_ids import ItemIds
-    from posh_reward.tables.tables import STANDARD_STREAM, check_apart, standard_output
-
-    for name in flags.scores:
-        check_apart(name, flags.output)
-    options.check_replaceable(flags.output)
-    if flags.output != STANDARD_STREAM and Path(flags.output).suffix not in (".html", ".htm"):
-        raise InputError(f"{flags.output!r} is not the name of a page: let it end in .html")
-    if flags.plots:
-        require_matplotlib()
-    folder = Path.cwd() if flags.scores[0] == STANDARD_STREAM else Path(flags.scores[0]).parent
-    images = Thumbnails(folder, dataset=options.load_dataset_images(flags))
-    with _open_scored_rows(flags) as rows:
-        first = list(islice(rows, 1))
-        metric = read_metric_name(first[0]) if first else ""
-        rows = chain(first, rows)
-        if metric not in METRIC_PAGES:
-            contents = read_contents(rows, images)
-            options.check_alike(contents.score_totals.origins, allowed=flags.allow_differences)
-            page = _posh_page(flags, contents)
-        elif flags.plots or flags.against:
-            raise InputError(f"--plots and --against work for scores of POSH only, not of {metric}")
-        else:
-            origins = Origins()
-            ids = ItemIds()
-            page = render_metric_page(rows, metric, origins, ids, flags.title, images)
-            options.check_alike(origins, allowed=flags.allow_differences)
-            options.check_shared_ids(ids, ids.first_model, allowed=flags.allow_differences)
-    if images.dataset and images.dataset.beyond:
-        print(f"without an image: {images.dataset.too_far}", file=sys.stderr)
-    if flags.output == STANDARD_STREAM:
-        standard_output().write(page.encode("utf-8"))
-    else:
-        options.write_file(Path(flags.output), page.encode("utf-8"))
-    return EXIT_OK
-
-
-@contextmanager
-def _open_scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
-    from posh_reward.process.progress import progress_bar
-    from posh_reward.tables.reading import open_tables
-
-    with (
-        open_tables(flags.scores, flags.format, flags.delimiter) as rows,
-        progress_bar("report", None, "pair", iterable=rows) as bar,
-    ):
-        yield iter(bar)
-
-
-def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
-    """Return the page about POSH's scores; print a comparison of models and save their plots."""
-    from posh_reward.pages.element_marks import PAGE_TITLE
-    from posh_reward.pages.report_page import report_page
-    from posh_reward.tables.standings import (
-        choose_baseline,
-        format_gains,
-        format_leaderboard,
-        sort_best_first,
-    )
-
-    baseline = choose_baseline(contents.models, flags.against)
-    options.check_shared_ids(contents.ids, baseline, allowed=flags.allow_differences)
-    plots = _draw_plots(contents.score_totals, flags.plots)
-    page = report_page(contents, flags.title or PAGE_TITLE, baseline, plots)
-    if len(contents.models) > 1:
-        ranked = sort_best_first(contents.score_totals.average_by_model())
-        comparison = format_gains(contents.gains(baseline), baseline)
-        print(f"{format_leaderboard(ranked)}\n\n{comparison}", file=sys.stderr)
-    for line in (*contents.score_totals.partial_means(), *contents.score_totals.doubtful()):
-        print(line, file=sys.stderr)
-    return page
-
-
-def _draw_plots(tally: ScoreTotals, folder: str | None) -> list[tuple[str, bytes]]:
-    """Return (caption, SVG) of each plot if there are several models; save plots to ``folder``."""
-    from posh_reward.pages.model_plots import model_plots, render_plot, save_plots
-
-    shown = len(tally.models) > 1 and find_spec("matplotlib") is not None
-    if not shown and not folder:
-        return []
-    plots = model_plots(tally)
-    if folder:
-        for path in save_plots(plots, Path(folder)):
-            print(f"wrote {str(path)!r}", file=sys.stderr)
-    if not shown:
-        return []
-    return [(plot.what, render_plot(plot, "svg")) for plot in plots]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby, pairwise
@@ -27,7 +28,6 @@ from posh_reward.types import (
     SceneGraph,
     Scores,
     SentenceVerdict,
-    Span,
 )
 
 Level = Literal["contradicted", "absent", "weak", "partial", "clear", "failed", "seen", "none"]
@@ -139,8 +139,13 @@ def cut_stretches(scores: Scores, direction: Direction) -> list[Stretch]:
     inner = {edge for edge in edges for first, last in contradicted if first < edge < last}
     cuts = {edge for edge in edges - inner if 0 <= edge <= len(text)} | {0, len(text)}
     runs: list[Stretch] = []
+    covering = _sweep(elements)
     for start, end in pairwise(sorted(cuts)):
-        piece = _make_stretch(text, (start, end), elements, contradicted.get((start, end)))
+        over = covering(start)
+        sentence = contradicted.get((start, end))
+        if sentence is not None:
+            over = [element for element in elements if _stands_in(element, start, end)]
+        piece = Stretch(text[start:end], tuple(over), sentence)
         # White space between two words of the same elements ("carved into") belongs to them.
         between = len(runs) > 1 and not runs[-1].elements and not runs[-1].text.strip()
         whole = piece.sentence is not None or (between and runs[-2].sentence is not None)
@@ -152,20 +157,31 @@ def cut_stretches(scores: Scores, direction: Direction) -> list[Stretch]:
     return runs
 
 
-def _make_stretch(
-    text: str, span: Span, elements: Sequence[Element], sentence: SentenceVerdict | None
-) -> Stretch:
-    """Make a stretch with the elements that cover it, or those of a contradicted sentence."""
-    start, end = span
-    if sentence is None:
-        over = [element for element in elements if _covers(element, start, end)]
-    else:
-        over = [element for element in elements if _stands_in(element, start, end)]
-    return Stretch(text[start:end], tuple(over), sentence)
+def _sweep(elements: Sequence[Element]) -> Callable[[int], list[Element]]:
+    """Return a function that finds the elements over a place; places must ascend.
 
+    Looking through all elements at each cut would take a second for a long description.
+    """
+    edges = []
+    for place, element in enumerate(elements):
+        for begin, stop in element.spans:
+            if begin < stop:
+                edges += [(begin, 1, place), (stop, -1, place)]
+    edges.sort()
+    open_spans: Counter[int] = Counter()  # by element, whose spans may overlap each other
+    passed = 0
 
-def _covers(element: Element, start: int, end: int) -> bool:
-    return any(begin <= start and end <= stop for begin, stop in element.spans)
+    def find(at: int) -> list[Element]:
+        nonlocal passed
+        while passed < len(edges) and edges[passed][0] <= at:
+            _, change, place = edges[passed]
+            open_spans[place] += change
+            if not open_spans[place]:
+                del open_spans[place]
+            passed += 1
+        return [elements[place] for place in sorted(open_spans)]
+
+    return find
 
 
 def _stands_in(element: Element, start: int, end: int) -> bool:
@@ -259,6 +275,18 @@ def list_figures(scores: Scores) -> dict[str, str]:
     return figures
 
 
+ZEROS = ("0", "0.000")
+
+
+def list_shown_figures(figures: Iterable[Mapping[str, str]]) -> list[str]:
+    """List the names of figures that are not 0 everywhere on a page."""
+    shown: dict[str, bool] = {}
+    for each in figures:
+        for name, value in each.items():
+            shown[name] = shown.get(name, False) or value not in ZEROS
+    return [name for name in shown if shown[name]]
+
+
 PAGE_LEAD = (
     "The written text with what the reference does not support marked, next to the reference with "
     "what the text leaves out. "
@@ -321,6 +349,7 @@ def render_pairs(
         figure_text=figure_text,
         has_witness=has_witness(signatures),
         has_sentences=any(card.scores.sentences for card in cards),
+        shown_figures=list_shown_figures(list_figures(card.scores) for card in cards),
         footer=[QUESTION_GLOSS, *explain_reader(signatures), *signatures],
         **PAIR_VALUES,
     )
@@ -333,6 +362,7 @@ def fragment(scores: Scores) -> str:
         scores=scores,
         has_witness=has_witness([scores.signature]),
         has_sentences=bool(scores.sentences),
+        shown_figures=list_shown_figures([list_figures(scores)]),
         **PAIR_VALUES,
     )
 

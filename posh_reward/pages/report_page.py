@@ -8,7 +8,7 @@ allows only our script, by its hash.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from reprlib import repr as short
 from statistics import fmean, median
 from typing import Any
@@ -17,11 +17,18 @@ import numpy as np
 
 from posh_reward.errors import InputError
 from posh_reward.metrics.records import write_row
-from posh_reward.pages import element_marks
+from posh_reward.pages import element_marks, html
+from posh_reward.pages.details import (
+    DetailCounts,
+    list_detail_figures,
+    pack_details,
+    read_detail,
+)
 from posh_reward.pages.html import Thumbnails, render, script_json
 from posh_reward.posh.means import read_counted_score
 from posh_reward.provenance import ORIGIN_COLUMN
 from posh_reward.tables import standings
+from posh_reward.tables.completions import Completion
 from posh_reward.tables.dataset_images import OTHER_IMAGES_SUFFIX
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.statistics import Interval, bootstrap_mean
@@ -46,9 +53,10 @@ class ReportLine:
 
     name: str
     # By model, "" for none: scores, number of elements, start of the text, number of the pair, and
-    # all figures as texts.
+    # the marks and values that it has.
     members: dict[str, list[Any]] = field(default_factory=dict)
     scores: dict[str, list[float | None]] = field(default_factory=dict)  # by model, as in means
+    step: int | None = None  # of a run
 
 
 @dataclass(slots=True)
@@ -59,34 +67,58 @@ class ReportContents:
     lines: list[ReportLine] = field(default_factory=list)
     by_id: dict[str, ReportLine] = field(default_factory=dict)  # lines of rows with a model
     score_totals: standings.ScoreTotals = field(default_factory=standings.ScoreTotals)
+    details: DetailCounts = field(default_factory=DetailCounts)  # by model
     pairs: list[str] = field(default_factory=list)  # JSON in script elements
     wordings: dict[str, int] = field(default_factory=dict)  # wording -> index, which pairs refer to
     signatures: dict[str, None] = field(default_factory=dict)
-    figures: tuple[str, ...] = ()  # names
+    figures: list[Mapping[str, str]] = field(default_factory=list)  # of each pair, as texts
     has_marks: bool = False  # True if any pair has elements
     has_sentences: bool = False  # True if any pair's sentences were read
     ids: ItemIds = field(default_factory=ItemIds)
 
     def add(self, row: Row, scores: Scores) -> None:
-        count = scores.generation_elements + scores.reference_elements
-        figures = element_marks.list_figures(scores)
-        self.figures = max(self.figures, tuple(figures), key=len)
-        number = len(self.pairs)
-        model, name = format_label(row.get("model")), format_label(row.get("id")) or str(number + 1)
+        """Add a row of a table."""
+        model = format_label(row.get("model"))
+        name = format_label(row.get("id")) or str(len(self.pairs) + 1)
         self.ids.add(name, model, row.get("reference"), "keep one of these rows")
+        known = {"model": model, "id": name, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)}
+        self.score_totals.add({**write_row("posh", scores), **known})
+        self.details.add(self.models.index(model), map(read_detail, scores.elements))
+        line, image = self._find_line(name, model), self._place_image(row, model)
+        self._place(line, model, scores, image, element_marks.list_figures(scores))
+
+    def add_completion(self, completion: Completion, scores: Scores) -> None:
+        """Add a completion of a run: a line of its own, whatever others have its id."""
+        line = ReportLine(completion.id or str(len(self.pairs) + 1), step=completion.step)
+        self.lines.append(line)
+        image = None
+        if self.images is not None and self.images.dataset is not None and completion.id:
+            image = self.images.place(self.images.dataset.find(completion.id), completion.id)
+        figures = {name: html.number(value) for name, value in completion.figures.items()}
+        self._place(line, "", scores, image, {**figures, **element_marks.list_figures(scores)})
+
+    def _place(
+        self,
+        line: ReportLine,
+        model: str,
+        scores: Scores,
+        image: int | None,
+        figures: Mapping[str, str],
+    ) -> None:
+        """Put a pair on its line, and its texts and figures where the line finds them."""
+        place = len(self.pairs)
+        count = scores.generation_elements + scores.reference_elements
         axes = [getattr(scores, axis) for axis in AXIS_MEANINGS]  # rounded once, by the page
-        line = self._find_line(name, model)
         start = scores.generation[:MAX_START_CHARACTERS]
         if scores.f1 is None:  # failed, perhaps on one side only
             line.scores[model] = [None] * len(AXIS_MEANINGS)
         else:
             line.scores[model] = [read_counted_score(scores, axis) for axis in AXIS_MEANINGS]
-        line.members[model] = [*axes, count, start, number, list(figures.values())]
+        line.members[model] = [*axes, count, start, place, *_list_marks(scores)]
         sentences = list(map(_pack_sentence, scores.sentences))
-        pair = [*_pack_pair(scores, self.wordings), self._place_image(row, model), sentences]
-        self.pairs.append(script_json(pair, f"pair-{number}"))
-        known = {"model": model, "id": name, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)}
-        self.score_totals.add({**write_row("posh", scores), **known})
+        pair = [*_pack_pair(scores, self.wordings), image, sentences]
+        self.pairs.append(script_json(pair, f"pair-{place}"))
+        self.figures.append(figures)
         self.signatures[scores.signature] = None
         self.has_marks = self.has_marks or bool(scores.elements)
         self.has_sentences = self.has_sentences or bool(scores.sentences)
@@ -151,13 +183,14 @@ def report_page(
     base = standings.choose_baseline(models, baseline)
     several = len(models) > 1
     leaderboard = standings.sort_best_first(totals.average_by_model()) if several else []
-    return render(
+    return render_pairs_page(
         "report_page.html",
+        contents,
         title=title,
         lead=_write_lead(contents),
-        doubts=totals.doubts,
         models=models,
         base=base,
+        groups=[name_model(each) for each in models],
         leaderboard=leaderboard,
         contradicted_share=standings.CONTRADICTED_SHARE,
         contradicted_explanation=standings.CONTRADICTED_EXPLANATION,
@@ -165,9 +198,49 @@ def report_page(
         explanation=standings.GAINS_EXPLANATION,
         verdict=standings.describe_gain,
         cards=[] if several else [make_axis_card(each, totals) for each in AXIS_MEANINGS],
-        axes=AXIS_MEANINGS,
         scale=SCORE_SCALE,
         plots=plots,
+    )
+
+
+def render_pairs_page(
+    template: str,
+    contents: ReportContents,
+    *,
+    title: str,
+    lead: str,
+    models: Sequence[str] = ("",),
+    base: str = "",
+    groups: Sequence[str] = (),
+    details: DetailCounts | None = None,
+    **values: Any,
+) -> str:
+    """Render a page with a list of pairs and a table of details.
+
+    Args:
+        template: extends ``pairs_page.html``.
+        contents: the pairs.
+        title: heading.
+        lead: paragraph below it.
+        models: of the pairs on a line, in order.
+        base: model that the others are compared with.
+        groups: names of the groups in which details are counted.
+        details: counts; by default those of the pairs.
+        values: for the template.
+    """
+    details = details or contents.details
+    shown = element_marks.list_shown_figures(contents.figures)
+    return render(
+        template,
+        title=title,
+        lead=lead,
+        models=models,
+        base=base,
+        axes=AXIS_MEANINGS,
+        kinds=KINDS,
+        doubts=contents.score_totals.doubts,
+        has_failures=any(None in row for line in contents.lines for row in line.scores.values()),
+        has_marks=contents.has_marks,
         has_witness=element_marks.has_witness(contents.signatures),
         has_sentences=contents.has_sentences,
         contradiction={
@@ -175,6 +248,7 @@ def report_page(
             "name": element_marks.CONTRADICTED_NAME,
             "values": VALUES,
         },
+        values=VALUES,
         footer=[
             element_marks.QUESTION_GLOSS,
             *element_marks.explain_reader(contents.signatures),
@@ -182,11 +256,39 @@ def report_page(
             *contents.score_totals.origins.lines(),
         ],
         wordings=list(contents.wordings),
-        figures=contents.figures,
-        rows=[[line.name, list(map(line.members.get, models))] for line in contents.lines],
+        figures=shown,
+        figure_values=[[each.get(name, "none") for name in shown] for each in contents.figures],
+        rows=[
+            [line.name, list(map(line.members.get, models)), line.step] for line in contents.lines
+        ],
         pairs=contents.pairs,
         copies=contents.images.copies if contents.images else [],
+        details={
+            "groups": groups,
+            "texts": [details.texts[group] for group in range(details.groups)],
+            "rows": pack_details(details),
+        },
+        **values,
     )
+
+
+def report_figures(contents: ReportContents, baseline: str | None = None) -> dict[str, Any]:
+    """Return the figures of a page as plain data: means, differences, and the details."""
+    totals = contents.score_totals
+    return {
+        "pairs": len(contents.pairs),
+        "signatures": list(contents.signatures),
+        "models": [asdict(each) for each in totals.average_by_model()],
+        "baseline": standings.choose_baseline(contents.models, baseline),
+        "differences": [asdict(each) for each in contents.gains(baseline)],
+        "failures": {reason: rows.count for reason, rows in totals.failures.items()},
+        "doubts": {reason: rows.count for reason, rows in totals.doubts.items()},
+        "details": list_detail_figures(contents.details),
+    }
+
+
+def name_model(model: str) -> str:
+    return model or "(no model)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +325,30 @@ def format_label(value: object) -> str:
     if value is None:
         return ""
     return str(value) if isinstance(value, str | int | float) else short(value)
+
+
+MARK_LEVELS = ("absent", "weak", "partial", "clear", "failed")
+"""Levels of an element by which pairs can be filtered."""
+
+
+def _list_marks(scores: Scores) -> tuple[int, int]:
+    """List what a pair can be filtered by, as bits.
+
+    Bit ``(side * 3 + kind) * 5 + level`` is set if an element has them, such as bit 5 for an
+    attribute of the written text that is absent; in the second number, bit ``value`` if a sentence
+    has it.
+    """
+    marks = values = 0
+    sides = list(element_marks.TEXT_TITLES)
+    for element in scores.elements:
+        level = "failed"
+        if element.grade is not None:
+            level = element_marks.name_level(element.grade)
+        place = sides.index(element.direction) * len(KINDS) + KINDS.index(element.kind)
+        marks |= 1 << (place * len(MARK_LEVELS) + MARK_LEVELS.index(level))
+    for sentence in scores.sentences:
+        values |= 1 << VALUES.index(sentence.value)
+    return marks, values
 
 
 def _pack_pair(scores: Scores, wordings: dict[str, int]) -> list[Any]:

@@ -38,6 +38,7 @@ class DatasetImages:
         self._dataset = dataset
         self._uuids: list[str] = dataset["uuid"][:]
         self._references: list[str | None] = dataset["reference"][:]
+        self._rows_by_uuid = {str(uuid): row for row, uuid in enumerate(self._uuids)}
 
     def __len__(self) -> int:
         return len(self._uuids)
@@ -71,6 +72,10 @@ class DatasetImages:
                 "generated from, with all its options (--dataset, --split)"
             )
         return number
+
+    def find(self, uuid: str) -> int | None:
+        """Number of the row with this uuid; None if there is none."""
+        return self._rows_by_uuid.get(uuid)
 
     def image(self, row: int) -> Image.Image:
         image: Image.Image = self._dataset[row]["image"]

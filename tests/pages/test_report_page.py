@@ -12,10 +12,12 @@ from posh_reward.audit.audit import FALSE, HONEST, Outcome
 from posh_reward.audit.audit import render_page as attack_page
 from posh_reward.cli import EXIT_OK, main
 from posh_reward.other_metrics.page import render_metric_page
+from posh_reward.pages.details import read_detail
 from posh_reward.pages.element_marks import PairCard
 from posh_reward.pages.element_marks import render_pairs as pair_page
 from posh_reward.pages.html import Thumbnails
 from posh_reward.pages.report_page import read_contents, report_page
+from posh_reward.pages.run_page import RunContents, run_page
 from posh_reward.provenance import Origins
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import collect_answers
@@ -64,8 +66,13 @@ def data(html: str, name: str) -> Any:
 def test_a_pair_is_packed_with_its_marks() -> None:
     html = report(ROWS)
     assert unfilled(html) == []
-    figures = ["0.900", "0.900", "0.900", "0", "1", "1", "0.000"]
-    assert data(html, "rows")[0] == ["good", [[0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0, figures]]]
+    marks = 2**5 + 2**16  # written, attribute, absent; reference, entity, weak
+    line = [0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0, marks, 0]
+    assert data(html, "rows")[0] == ["good", [line], None]
+    # Replies that were not read or doubtful: none in all rows, so not shown.
+    shown = ["precision", "recall", "f1", "generation elements", "reference elements"]
+    assert data(html, "figures") == shown
+    assert data(html, "figure-values")[:2] == [["0.900"] * 3 + ["1", "1"], ["none"] * 3 + ["0"] * 2]
     written, reference, elements, failure, image, sentences = data(html, "pair-0")
     assert written == [["A "], ["red", 1.2, [0]], [" dog 🐶."]]
     assert reference == [["A "], ["cat", 2.7, [1]], ["."]]
@@ -110,8 +117,10 @@ def test_contradicted_sentences_are_packed_and_counted_by_model() -> None:
     assert written[0] == ["A blue monk sleeps.", 1.0, [0, 1], 0, 0]
     assert sentences == [[0, 0, 19, 0.9, 0.06, 0.04], [2, 20, 35, 0.1, 0.2, 0.7]]
     assert data(html, "figures")[-1] == "contradicted share"
-    [(_, [base, _]), (_, [_, failed])] = data(html, "rows")
-    assert (base[-1][-1], len(failed[-1])) == ("0.500", len(base[-1]) - 1)
+    base, _, failed = data(html, "figure-values")
+    assert (base[-1], failed[-1]) == ("0.500", "none")
+    [_, [[*_, values], _], _] = data(html, "rows")[0]
+    assert values == 2**0 + 2**2  # a contradicted and a supported sentence
     assert re.findall(r'<td class="n wide">(0\.\d+)</td>', html) == ["0.500", "0.000"]
     for figures in (report(ROWS), report(of_models({"base": [0.5], "tuned": [0.5]}))):
         assert "contradicted share" not in figures
@@ -246,6 +255,89 @@ def test_the_keyboard_does_what_the_mouse_does(opened: Browser) -> None:
     assert tip(opened) is None
 
 
+def choose(browser: Browser, **values: str) -> None:
+    """Set controls by their ids, as a person would."""
+    for name, value in values.items():
+        control = f"document.getElementById('{name}')"
+        browser.run(f"{control}.value = {json.dumps(value)}; 0")
+        browser.run(f"{control}.dispatchEvent(new Event('input', {{bubbles: true}})); 0")
+    browser.run("new Promise((done) => setTimeout(done, 250))")
+
+
+def address(browser: Browser) -> str:
+    found: str = browser.run("location.hash")
+    return found
+
+
+OTHER_SIDE = Element("recall", "relation", "on", 3.4, ((2, 5),), "cat", "mat")
+
+
+def test_filters_are_in_the_address_and_come_back_from_it(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    rows = [row("a", 0.4, RED), row("b", 0.5, OTHER_SIDE), row("c", None), row("d", 0.6, RED, CAT)]
+    (tmp_path / "report.html").write_text(report(rows), encoding="utf-8")
+    chromium.open(tmp_path / "report.html")
+    expected = {
+        "kind": ("1", ["a", "d"]), "side": ("1", ["b", "d"]), "grade": ("2", ["b"]),
+        "scored": ("0", ["c"]),
+    }  # fmt: skip
+    for control, (value, found) in expected.items():
+        choose(chromium, **{control: value})
+        assert names(chromium) == found
+        assert address(chromium) == f"#{control}={value}"
+        chromium.point("#clear", click=True)
+        assert names(chromium) == ["a", "b", "d", "c"]
+        assert address(chromium) == ""
+    choose(chromium, kind="0", side="1")
+    assert names(chromium) == ["d"]
+    chromium.point("th.n button", click=True)
+    sent = chromium.run("location.href")
+    chromium.open(tmp_path / "report.html")
+    chromium.run(f"location.href = {json.dumps(sent)}; new Promise((it) => setTimeout(it, 100))")
+    assert names(chromium) == ["d"]
+    assert chromium.run("document.querySelector('[aria-sort]').textContent") == "precision"
+
+
+def test_a_link_leads_to_its_pair(opened: Browser) -> None:
+    opened.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }; 0")
+    opened.point("tr.pair:nth-child(3) .name button", click=True)
+    assert address(opened) == "#pair=good"
+    opened.point(".tools button", click=True)
+    link = opened.run("new Promise((it) => setTimeout(() => it(window.copied), 50))")
+    assert link.endswith("report.html#pair=good")
+    opened.run(f"location.href = {json.dumps(link)}; location.reload()")
+    opened.run("new Promise((it) => setTimeout(it, 300))")
+    assert names(opened)[0] == "good"
+    assert "A red1 dog" in opened.run("document.querySelector('.sheet').textContent")
+
+
+def test_a_pair_can_be_copied_and_kept(opened: Browser) -> None:
+    opened.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }; 0")
+    opened.point("tr.pair:nth-child(3) .name button", click=True)
+    opened.point(".tools button:nth-child(2)", click=True)
+    text = opened.run("new Promise((it) => setTimeout(() => it(window.copied), 50))")
+    lines = text.split("\n")
+    assert lines[0] == "good"
+    assert lines[2].startswith("precision 0.900, recall 0.900")
+    assert lines[3:5] == ["Written: A red dog 🐶.", "Reference: A cat."]
+    assert lines[5].startswith('1.2  written: red. Is "dog" from DESCRIPTION 2 described as "red"')
+    kept = opened.run("record(Number(document.querySelector('tr.open').dataset.index))")
+    assert kept["id"] == "good"
+    [pair] = kept["pairs"]
+    assert (pair["written"], pair["failure"]) == ("A red dog 🐶.", None)
+    assert [each["grade"] for each in pair["elements"]] == [1.2, 2.7]
+
+
+def test_details_are_counted_and_lead_to_their_pairs(opened: Browser) -> None:
+    cells = "[...document.querySelectorAll('#detail-tables tbody tr')].map((it) => it.innerText)"
+    assert opened.run(cells) == ["red attribute\t3 of 3", "cat entity\t3 of 3"]
+    opened.point("#detail-tables button", click=True)
+    opened.run("new Promise((it) => setTimeout(it, 250))")
+    assert address(opened) == "#find=red&side=0&kind=1"
+    assert names(opened) == [EVIL, "middling", "good"]
+
+
 def test_texts_stay_texts_and_nothing_is_fetched(opened: Browser) -> None:
     title = opened.run("document.title")
     for place in range(1, 8, 2):
@@ -368,6 +460,21 @@ def of_command(*arguments: str) -> Callable[[Path], str]:
 
 
 THREE = ("a", "b", "c")
+
+
+def of_a_run(folder: Path) -> str:
+    contents = RunContents(read_contents([ROWS[0]]))
+    contents.shown.lines[0].step = 1
+    figures = {"reward": 0.5, "contradicted": 0.0, "words": 3.0}
+    for step in (1, 2):
+        contents.steps.append(step)
+        contents.periods.append((step, step))
+        contents.details.add(step - 1, map(read_detail, (RED, CAT)))
+        for name, value in figures.items():
+            contents.figures.setdefault(name, []).append(value)
+    return run_page(contents)
+
+
 PAGES: dict[str, Callable[[Path], str]] = {
     "harmonic": of_sibling("harmonic", overall=3.2, criteria=[
         {"criterion": "correctness", "mean": 2.5, "sigma": 0.3, "weight": 0.6, "mass": 0.2},
@@ -391,6 +498,7 @@ PAGES: dict[str, Callable[[Path], str]] = {
         Outcome(FALSE, "blind", "A dog.", 0.5, 0.4, None, "found", 6, "x " * 200),
         Outcome(HONEST, "format", "links", 0.5, 0.6, None, "held", 6, "A dog."),
     ], ["posh|x"]),
+    "a run": of_a_run,
     "coarse results": of_study(packet(8)),
     "granular results": of_study(packet(3, coarse=0, granular=1)),
     "results of three models": of_study(

@@ -107,7 +107,7 @@ function pairParts([written, reference, elements, failure, , sentences]) {
 }
 
 function figures(member) {
-  return make("p", { class: "scores" }, ...member[FIGURES].map((value, place) =>
+  return make("p", { class: "scores" }, ...figureValues[member[NUMBER]].map((value, place) =>
     make("span", {}, `${figureNames[place]} `, make("b", {}, value))));
 }
 
@@ -127,19 +127,95 @@ function sheet(place) {
   if (present.some(([, , elements, , , sentences]) => elements.length || sentences.length)) box.append(byId("key").content.cloneNode(true));
   if (models.length === 1) {
     box.append(figures(members[0]), ...pairParts(present[0]));
-    return box;
+  } else {
+    const sides = pairs.map((pair, place) => pair && make("section", { class: "side" },
+      make("h2", {}, models[place]), figures(members[place]), ...pairParts(pair)));
+    box.append(make("div", { class: "sides" }, ...sides.filter(Boolean)));
   }
-  const sides = pairs.map((pair, place) => pair && make("section", { class: "side" },
-    make("h2", {}, models[place]), figures(members[place]), ...pairParts(pair)));
-  box.append(make("div", { class: "sides" }, ...sides.filter(Boolean)));
+  box.append(tools(place));
   return box;
 }
 
-// ---- the list: rows are [name, members]; a member (null for a missing model) is
-// [precision, recall, f1, elements, start of the text, number of the pair, all figures as texts]
+// ---- taking a pair along
 
-const [F1, ELEMENTS, BEGINNING, NUMBER, FIGURES] = [2, 3, 4, 5, 6];
+const plain = (runs) => runs.map(([text]) => text).join("");
+
+function record(place) {
+  const [name, members, step] = rows[place];
+  const pairs = members.flatMap((member, at) => {
+    if (!member) return [];
+    const [written, reference, elements, failure, , sentences] = unpack(`pair-${member[NUMBER]}`);
+    const characters = Array.from(plain(written));
+    return [{
+      ...(models.length > 1 || models[0] !== "(no model)" ? { model: models[at] } : {}),
+      figures: Object.fromEntries(figureValues[member[NUMBER]].map((value, i) => [figureNames[i], value])),
+      written: plain(written), reference: plain(reference), failure,
+      sentences: sentences.map(([value, start, end]) => ({
+        value: contradiction.values[value], text: characters.slice(start, end).join("") })),
+      elements: elements.map((element) => ({ grade: element[3], side: SIDES[element[1]],
+        kind: KINDS[element[2]], text: element[4], question: question(element) })),
+    }];
+  });
+  return { id: name, ...(step === null ? {} : { step }), pairs };
+}
+
+function describe({ id, step, pairs }) {
+  const lines = [step === undefined ? id : `${id}, step ${step}`];
+  for (const { model, figures, written, reference, failure, sentences, elements } of pairs) {
+    lines.push("", [model, ...Object.entries(figures).map(([name, value]) => `${name} ${value}`)]
+      .filter(Boolean).join(", "));
+    if (failure !== null) lines.push(`No score: ${failure}`);
+    lines.push(`Written: ${written}`, `Reference: ${reference}`);
+    for (const { value, text } of sentences) if (value === contradiction.values[0]) lines.push(`C  ${text}`);
+    for (const { grade, side, text, question: asked } of elements) {
+      if (grade === null || grade < 4) lines.push(`${figure(grade, 1)}  ${side}: ${text}. ${asked}`);
+    }
+  }
+  return lines.join("\n");
+}
+
+async function copy(text, said) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {  // not allowed here, as on http: pages
+    const box = make("textarea", {}, text);
+    document.body.append(box);
+    box.select();
+    document.execCommand("copy");
+    box.remove();
+  }
+  said.textContent = "copied";
+}
+
+function download(place) {
+  const data = JSON.stringify(record(place), null, 2);
+  const address = URL.createObjectURL(new Blob([data], { type: "application/json" }));
+  make("a", { href: address, download: `${keyOf(place).replace(/[^\w.-]+/g, "_")}.json` }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+function tools(place) {
+  const said = make("span", { role: "status" });
+  const button = (name, act) => {
+    const made = make("button", {}, name);
+    made.addEventListener("click", act);
+    return made;
+  };
+  const link = () => `${location.href.split("#")[0]}#${new URLSearchParams({ pair: keyOf(place) })}`;
+  return make("p", { class: "tools" },
+    button("Copy link", () => copy(link(), said)),
+    button("Copy text", () => copy(describe(record(place)), said)),
+    button("Download JSON", () => download(place)), said);
+}
+
+// ---- the list: rows are [name, members, step of a run]; a member (null for a missing model) is
+// [precision, recall, f1, elements, start of the text, number of the pair, marks, values]: bit
+// (side * 3 + kind) * 5 + grade of the marks, bit `value` of the sentences' values
+
+const [F1, ELEMENTS, BEGINNING, NUMBER, MARKS, SENTENCES] = [2, 3, 4, 5, 6, 7];
+const GRADES = 5;
 const figureNames = unpack("figures");
+const figureValues = unpack("figure-values");
 const models = unpack("models");
 const baseline = unpack("baseline");
 const rows = unpack("rows");
@@ -182,7 +258,9 @@ function draw(index) {
   const button = make("button", { "aria-expanded": "false" }, name);
   const named = () => models.map((model) =>
     make("div", { class: "line", title: model }, make("bdi", {}, model)));
+  const step = rows[index][2];
   const cells = [make("td", { class: "name" }, button)];
+  if (step !== null) cells[0].append(make("div", { class: "model" }, `step ${step}`));
   if (several) {
     cells[0].append(make("div", { class: "model narrow" }, ...named()));
     cells.push(make("td", { class: "model wide" }, ...named()));
@@ -227,26 +305,125 @@ function arrange() {
     // Rows without a score come last in either direction.
     return (a === null) - (b === null) || sign * compare(a, b) || one - other;
   });
+  if (pinned !== null) shown = [pinned, ...shown.filter((index) => index !== pinned)];
   redraw();
 }
 
+// ---- filters
+
+const filters = [...document.querySelectorAll("[data-filter]")];
+const chosen = (name) => byId(name)?.value.trim() ?? "";
+
+// A run's page has a slider over the steps of which completions are shown; at 0 it is off.
+const shownSteps = byId("shown-steps") ? unpack("shown-steps") : [];
+const chosenStep = () => shownSteps[Number(chosen("step")) - 1] ?? null;
+
+function valueOf(control) {
+  return control.type === "range" ? String(chosenStep() ?? "") : control.value;
+}
+
+function setValue(control, value) {
+  control.value = control.type === "range" ? String(shownSteps.indexOf(Number(value)) + 1) : value;
+}
+
 // Searches the packed texts as they are: unpacking thousands of pairs would take seconds.
-function find(wanted) {
+function finder(wanted) {
   const packed = JSON.stringify(wanted).slice(1, -1).replaceAll("<", "\\u003c");
   const pattern = new RegExp(packed.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i");
-  shown = rows.map((_, index) => index);
-  const has = ([name, members]) => pattern.test(JSON.stringify(name).replaceAll("<", "\\u003c"))
+  return ([name, members]) => pattern.test(JSON.stringify(name).replaceAll("<", "\\u003c"))
     || members.some((member) => member && pattern.test(byId(`pair-${member[NUMBER]}`).textContent));
-  if (wanted) shown = shown.filter((index) => has(rows[index]));
+}
+
+// The marks that the filters ask for: with a kind or a side alone, any that is not clear.
+function wantedMarks() {
+  const [side, kind, grade] = [chosen("side"), chosen("kind"), chosen("grade")];
+  let marks = 0;
+  for (let place = 0; place < SIDES.length * KINDS.length; place += 1) {
+    if (side && Number(side) !== Math.floor(place / KINDS.length)) continue;
+    if (kind && Number(kind) !== place % KINDS.length) continue;
+    for (let at = 0; at < GRADES; at += 1) {
+      if (grade ? Number(grade) === at : at !== LEVELS.length) marks |= 1 << (place * GRADES + at);
+    }
+  }
+  return marks;
+}
+
+function tests() {
+  const found = [];
+  const some = (test) => found.push(([, members]) => members.some((member) => member && test(member)));
+  if (chosen("find")) found.push(finder(chosen("find")));
+  if (chosen("side") || chosen("kind") || chosen("grade")) {
+    const marks = wantedMarks();
+    some((member) => member[MARKS] & marks);
+  }
+  if (chosen("value")) some((member) => member[SENTENCES] & (1 << Number(chosen("value"))));
+  if (chosen("scored")) some((member) => (member[F1] !== null) === (chosen("scored") === "1"));
+  if (chosenStep() !== null) found.push(([, , step]) => step === chosenStep());
+  return found;
+}
+
+function filter() {
+  const all = tests();
+  document.dispatchEvent(new Event("filtered"));
+  shown = rows.map((_, index) => index).filter((index) => all.every((test) => test(rows[index])));
+  byId("clear").hidden = !all.length && pinned === null;
   arrange();
+}
+
+// ---- the address has the filters, the order and the open pair, so that it can be sent
+
+let pinned = null;  // index of the pair that the address names, which comes first
+
+// Several completions of a run may have one id.
+const keys = new Map();
+const keyed = rows.map(([name, , step]) => {
+  const key = step === null ? name : `${step}/${name}`;
+  keys.set(key, (keys.get(key) ?? 0) + 1);
+  return keys.get(key) === 1 ? key : `${key}/${keys.get(key)}`;
+});
+const keyOf = (index) => keyed[index];
+
+function save() {
+  const state = new URLSearchParams();
+  for (const control of filters) if (valueOf(control)) state.set(control.id, valueOf(control));
+  const sorted = [...columns].find((th) => th.hasAttribute("aria-sort"));
+  const order = `${sorted.querySelector("button").dataset.column}${sorted.getAttribute("aria-sort") === "ascending" ? "" : "-"}`;
+  if (order !== "3") state.set("sort", order);
+  if (pinned !== null) state.set("pair", keyOf(pinned));
+  const hash = state.toString();
+  history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+}
+
+function restore() {
+  const state = new URLSearchParams(location.hash.slice(1));
+  for (const control of filters) setValue(control, state.get(control.id) ?? "");
+  const [, column, down] = /^(\d)(-?)$/.exec(state.get("sort") ?? "3") ?? [null, "3", ""];
+  const wanted = [...columns].find((th) => th.querySelector("button")?.dataset.column === column);
+  if (wanted) {
+    for (const th of columns) th.removeAttribute("aria-sort");
+    wanted.setAttribute("aria-sort", down ? "descending" : "ascending");
+  }
+  const place = state.has("pair") ? keyed.indexOf(state.get("pair")) : -1;
+  pinned = place < 0 ? null : place;
+  filter();
+  if (pinned !== null) {
+    const row = list.querySelector(`[data-index="${pinned}"]`);
+    toggle(row);
+    row.scrollIntoView({ block: "start" });
+  }
 }
 
 function toggle(row) {
   const button = row.querySelector("button");
   const open = row.classList.toggle("open");
   button.setAttribute("aria-expanded", String(open));
+  const index = Number(row.dataset.index);
+  if (open) pinned = index;
+  else if (pinned === index) pinned = null;
+  byId("clear").hidden = !tests().length && pinned === null;
+  save();
   if (!open) return row.nextElementSibling.remove();
-  const cell = make("td", {}, sheet(Number(row.dataset.index)));
+  const cell = make("td", {}, sheet(index));
   row.after(make("tr", { class: "detail" }, cell));
   spread();
 }
@@ -311,14 +488,28 @@ for (const th of columns) {
     const descending = th.getAttribute("aria-sort") === "ascending";
     for (const other of columns) other.removeAttribute("aria-sort");
     th.setAttribute("aria-sort", descending ? "descending" : "ascending");
+    pinned = null;
     arrange();
+    save();
   });
 }
+function refresh() {
+  pinned = null;
+  filter();
+  save();
+}
 let pause;
-byId("find").addEventListener("input", ({ target }) => {
-  clearTimeout(pause);
-  pause = setTimeout(() => find(target.value.trim()), 150);
+for (const control of filters) {
+  control.addEventListener("input", () => {
+    clearTimeout(pause);
+    pause = setTimeout(refresh, control.type === "search" ? 150 : 0);
+  });
+}
+byId("clear").addEventListener("click", () => {
+  for (const control of filters) setValue(control, "");
+  refresh();
 });
 byId("more").addEventListener("click", drawMore);
 window.addEventListener("resize", () => { spread(); placeTip(); });
-arrange();
+window.addEventListener("hashchange", restore);
+window.addEventListener("DOMContentLoaded", restore);

@@ -1,0 +1,228 @@
+"""``posh-reward report``: a page about scores, or about what a run's policy learns to say."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posh_reward.cli import EXIT_OK, options
+from posh_reward.errors import InputError, PoshError
+
+if TYPE_CHECKING:
+    from posh_reward.pages.html import Thumbnails
+    from posh_reward.pages.report_page import ReportContents
+    from posh_reward.tables.dataset_images import DatasetImages
+    from posh_reward.tables.standings import ScoreTotals
+    from posh_reward.tables.tables import Row
+
+MAX_SHOWN_COMPLETIONS = 400
+REPORT_HELP = f"""\
+Write one HTML page that needs no network: distributions, the details that are invented and left out
+most often, a table to sort, filter and search, and for each pair both texts, with what was not
+found in the other marked by grade. Score with --elements, or nothing is marked. Rows of several
+models are compared, also in the terminal: means, and differences to a baseline, paired by id.
+The page's address has the filters and the open pair, so that it can be sent. With Pillow, and an
+image column of paths (relative to here or to the folder of SCORES) or of row numbers of --dataset,
+the page shows the images; with Matplotlib, plots of the models.
+
+For the folder of a training run with log_completions, also while it goes on, the page shows what
+the policy learns to say: curves, details with their trend, and completions of steps to choose,
+marked, beside their images (of the dataset in run.json, or --dataset).
+
+For output of `harmonic score`, `rubric score` and `prove score` the page shows each score as a bar
+with its reason, next to the image and the texts.
+
+{options.SCORES_MEANING}"""
+
+
+def add_report(command: argparse.ArgumentParser) -> None:
+    options.describe_command(command, REPORT_HELP, "report runs/scores.jsonl -o runs/report.html")
+    add = command.add_argument
+    add("scores", metavar="SCORES", nargs="+", help="outputs of `posh-reward score --elements`; of "
+        "several, rows without a model have the file's name; - for standard input; or the folder "
+        "of a run")  # fmt: skip
+    add("-o", "--output", metavar="HTML", default="-", help="page to write (default: standard "
+        "output)")  # fmt: skip
+    add("--title", help="heading of the page")
+    add("--against", metavar="MODEL", help="model to compare the others with (default: the first "
+        "one in SCORES)")  # fmt: skip
+    add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall as "
+        ".png and .svg (needs Matplotlib)")  # fmt: skip
+    add("--json", metavar="FILE", help="write all figures as JSON; - for standard output, without "
+        "a page unless -o names one")  # fmt: skip
+    add("--shown", type=options.positive, default=MAX_SHOWN_COMPLETIONS, help="of a run: "
+        "completions to show with their marks")  # fmt: skip
+    options.add_differences(add)
+    options.add_dataset(add)
+    options.add_reading(command)
+    command.set_defaults(command=write_report)
+
+
+def write_report(flags: argparse.Namespace) -> int:
+    from posh_reward.pages.model_plots import require_matplotlib
+    from posh_reward.tables.tables import STANDARD_STREAM, check_apart
+
+    for name in flags.scores:
+        check_apart(name, flags.output)
+    options.check_replaceable(flags.output)
+    options.check_replaceable(flags.json, options.FIGURES_START)
+    if flags.output != STANDARD_STREAM and Path(flags.output).suffix not in (".html", ".htm"):
+        raise InputError(f"{flags.output!r} is not the name of a page: let it end in .html")
+    if flags.plots:
+        require_matplotlib()
+    if Path(flags.scores[0]).is_dir():
+        page, figures = _run_page(flags)
+    else:
+        page, figures = _scores_page(flags)
+    _write_results(flags, page, figures)
+    return EXIT_OK
+
+
+def _write_results(flags: argparse.Namespace, page: str, figures: dict[str, Any]) -> None:
+    from posh_reward.tables.tables import STANDARD_STREAM, standard_output
+
+    if flags.json is not None:
+        options.write_figures(flags.json, figures)
+    if flags.output != STANDARD_STREAM:
+        options.write_file(Path(flags.output), page.encode("utf-8"))
+    elif flags.json != STANDARD_STREAM:
+        standard_output().write(page.encode("utf-8"))
+
+
+def _run_page(flags: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """Return the page about a run, and its figures; print its beginning and end."""
+    from posh_reward.pages.html import Thumbnails
+    from posh_reward.pages.run_page import describe_run, read_run, run_figures, run_page
+    from posh_reward.process.progress import progress_bar
+    from posh_reward.tables.completions import find_completions
+
+    if len(flags.scores) > 1 or flags.plots or flags.against:
+        raise InputError(
+            f"{flags.scores[0]!r} is the folder of a run: name it alone, without --plots and "
+            "--against, which compare models"
+        )
+    folder = Path(flags.scores[0])
+    log = find_completions(folder)
+    images = Thumbnails(folder, dataset=_load_images_of_run(flags, folder))
+    steps = progress_bar("report", len(log.files), "step", iterable=log.read())
+    contents = read_run(log, images, flags.shown, steps)
+    print(describe_run(contents), file=sys.stderr)
+    return run_page(contents, flags.title), run_figures(contents)
+
+
+def _load_images_of_run(flags: argparse.Namespace, folder: Path) -> DatasetImages | None:
+    """Load the images that a run was trained on; without them, say so."""
+    from posh_reward.run_record import read_run as read_record
+
+    if flags.dataset:
+        return options.load_dataset_images(flags)
+    record = read_record(folder if (folder / "run.json").exists() else folder.parent)
+    if record is None:
+        print("without images, as there is no run.json: name the --dataset", file=sys.stderr)
+        return None
+    flags.dataset, flags.split = record.data["name"], record.data["split"]
+    flags.dataset_reference = record.settings.get("reference_column", flags.dataset_reference)
+    try:
+        return options.load_dataset_images(flags)
+    except PoshError as error:
+        print(f"without images: {error}", file=sys.stderr)
+        return None
+
+
+def _scores_page(flags: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """Return the page about rows of scores, and its figures."""
+    from posh_reward.metrics.records import read_metric_name
+    from posh_reward.other_metrics.page import METRIC_PAGES, render_metric_page
+    from posh_reward.pages.html import Thumbnails
+    from posh_reward.pages.report_page import read_contents, report_figures
+    from posh_reward.provenance import Origins
+    from posh_reward.tables.item_ids import ItemIds
+    from posh_reward.tables.tables import STANDARD_STREAM
+
+    folder = Path.cwd() if flags.scores[0] == STANDARD_STREAM else Path(flags.scores[0]).parent
+    images = Thumbnails(folder, dataset=options.load_dataset_images(flags))
+    figures: dict[str, Any] = {}
+    with _open_scored_rows(flags) as rows:
+        first = list(islice(rows, 1))
+        metric = read_metric_name(first[0]) if first else ""
+        rows = chain(first, rows)
+        if metric not in METRIC_PAGES:
+            contents = read_contents(rows, images)
+            options.check_alike(contents.score_totals.origins, allowed=flags.allow_differences)
+            page = _posh_page(flags, contents)
+            figures = report_figures(contents, flags.against)
+        elif flags.plots or flags.against or flags.json:
+            raise InputError(
+                f"--plots, --against and --json work for scores of POSH only, not of {metric}"
+            )
+        else:
+            origins = Origins()
+            ids = ItemIds()
+            page = render_metric_page(rows, metric, origins, ids, flags.title, images)
+            options.check_alike(origins, allowed=flags.allow_differences)
+            options.check_shared_ids(ids, ids.first_model, allowed=flags.allow_differences)
+    _print_missing_images(images)
+    return page, figures
+
+
+def _print_missing_images(images: Thumbnails) -> None:
+    if images.dataset and images.dataset.beyond:
+        print(f"without an image: {images.dataset.too_far}", file=sys.stderr)
+
+
+@contextmanager
+def _open_scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
+    from posh_reward.process.progress import progress_bar
+    from posh_reward.tables.reading import open_tables
+
+    with (
+        open_tables(flags.scores, flags.format, flags.delimiter) as rows,
+        progress_bar("report", None, "pair", iterable=rows) as bar,
+    ):
+        yield iter(bar)
+
+
+def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
+    """Return the page about POSH's scores; print a comparison of models and save their plots."""
+    from posh_reward.pages.element_marks import PAGE_TITLE
+    from posh_reward.pages.report_page import report_page
+    from posh_reward.tables.standings import (
+        choose_baseline,
+        format_gains,
+        format_leaderboard,
+        sort_best_first,
+    )
+
+    baseline = choose_baseline(contents.models, flags.against)
+    options.check_shared_ids(contents.ids, baseline, allowed=flags.allow_differences)
+    plots = _draw_plots(contents.score_totals, flags.plots)
+    page = report_page(contents, flags.title or PAGE_TITLE, baseline, plots)
+    if len(contents.models) > 1:
+        ranked = sort_best_first(contents.score_totals.average_by_model())
+        comparison = format_gains(contents.gains(baseline), baseline)
+        print(f"{format_leaderboard(ranked)}\n\n{comparison}", file=sys.stderr)
+    for line in (*contents.score_totals.partial_means(), *contents.score_totals.doubtful()):
+        print(line, file=sys.stderr)
+    return page
+
+
+def _draw_plots(tally: ScoreTotals, folder: str | None) -> list[tuple[str, bytes]]:
+    """Return (caption, SVG) of each plot if there are several models; save plots to ``folder``."""
+    from posh_reward.pages.model_plots import model_plots, render_plot, save_plots
+
+    shown = len(tally.models) > 1 and find_spec("matplotlib") is not None
+    if not shown and not folder:
+        return []
+    plots = model_plots(tally)
+    if folder:
+        for path in save_plots(plots, Path(folder)):
+            print(f"wrote {str(path)!r}", file=sys.stderr)
+    if not shown:
+        return []
+    return [(plot.what, render_plot(plot, "svg")) for plot in plots]
