@@ -275,15 +275,16 @@ def list_figures(scores: Scores) -> dict[str, str]:
     return figures
 
 
-ZEROS = ("0", "0.000")
+NOTHING = ("0", "0.000", "no")
+"""Figures that are not worth a place on a page where they are the same everywhere."""
 
 
 def list_shown_figures(figures: Iterable[Mapping[str, str]]) -> list[str]:
-    """List the names of figures that are not 0 everywhere on a page."""
+    """List the names of figures that are not nothing everywhere on a page."""
     shown: dict[str, bool] = {}
     for each in figures:
         for name, value in each.items():
-            shown[name] = shown.get(name, False) or value not in ZEROS
+            shown[name] = shown.get(name, False) or value not in NOTHING
     return [name for name in shown if shown[name]]
 
 
@@ -497,8 +498,9 @@ def _format_worst(scores: Scores, count: int) -> list[Paragraph]:
 
 def _format_figures(scores: Scores) -> list[Paragraph]:
     pieces = []
-    for name, value in list_figures(scores).items():
-        pieces += [(f"{name} ", ""), (f"{value}   ", BOLD)]
+    figures = list_figures(scores)
+    for name in list_shown_figures([figures]):
+        pieces += [(f"{name} ", ""), (f"{figures[name]}   ", BOLD)]
     lines: list[Paragraph] = [(0, pieces)]
     if scores.failure is not None:
         lines.append(_format_failure(scores))

@@ -7,7 +7,7 @@ allows only our script, by its hash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from reprlib import repr as short
 from statistics import fmean, median
@@ -28,7 +28,7 @@ from posh_reward.pages.html import Thumbnails, render, script_json
 from posh_reward.posh.means import read_counted_score
 from posh_reward.provenance import ORIGIN_COLUMN
 from posh_reward.tables import standings
-from posh_reward.tables.completions import Completion
+from posh_reward.tables.completions import SHARES, Completion
 from posh_reward.tables.dataset_images import OTHER_IMAGES_SUFFIX
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.statistics import Interval, bootstrap_mean
@@ -94,7 +94,7 @@ class ReportContents:
         image = None
         if self.images is not None and self.images.dataset is not None and completion.id:
             image = self.images.place(self.images.dataset.find(completion.id), completion.id)
-        figures = {name: html.number(value) for name, value in completion.figures.items()}
+        figures = dict(_format_figures(completion.figures))
         self._place(line, "", scores, image, {**figures, **element_marks.list_figures(scores)})
 
     def _place(
@@ -148,6 +148,15 @@ class ReportContents:
         return standings.compare_with_baseline(
             items, self.models, standings.choose_baseline(self.models, baseline)
         )
+
+
+def _format_figures(figures: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Format the figures of a completion that its texts do not show."""
+    for name, value in figures.items():
+        if name in ("cut", "lowered"):
+            yield name, "yes" if value else "no"
+        elif name not in (*SHARES, "words"):
+            yield name, html.number(value)
 
 
 def read_contents(rows: Iterable[Row], images: Thumbnails | None = None) -> ReportContents:

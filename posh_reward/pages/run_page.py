@@ -338,5 +338,5 @@ def _write_lead(contents: RunContents) -> str:
     return (
         f"{contents.completions:,} completions of {count:,} steps, all of which count in curves "
         f"and tables; {shown:,} are shown with their marks, from the worst reward of a step to the "
-        "best. Click on a detail to see completions that have it."
+        "best. Choose a detail to see completions that have it."
     )

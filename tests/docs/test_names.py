@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import posh_reward
+from posh_reward.reward.completion_log import DETAIL_COLUMNS, ROW_COLUMNS
 from tests import names
 from tests.names import FLAG, ROOT, exists, files, literals
 from tests.syntax import nodes
@@ -51,7 +52,8 @@ THEIRS = {
     "smart_resize", "split_special_tokens",  # transformers', accelerate's and PEFT's
     "file_name", "save_to_disk",  # of datasets
     "fn_constructor_kwargs", "remote_rm",  # of trainers that ask our server
-    "en_core_web_trf", "https_proxy", "no_proxy", "posh_failure",  # made of parts in our code
+    "en_core_web_trf", "https_proxy", "no_proxy",
+    "posh_failure", *(f"posh_{name}" for name in (*ROW_COLUMNS, *DETAIL_COLUMNS)),  # made of parts
 }  # fmt: skip
 """Words of others, with which users meet ours."""
 

@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from posh_reward import JudgeError, PoSh, PoshReward
+from posh_reward.pages.run_page import read_run, run_page
 from posh_reward.posh.fake_judge import FakeJudge
 from posh_reward.reward.texts import completion_text
+from posh_reward.tables.completions import find_completions
 from posh_reward.training.processors import load_processor
 from posh_reward.training.stopping import StopWithCheckpoint
 from posh_reward.types import Verdict
@@ -42,6 +44,39 @@ def test_rloo_with_images(tiny: Path, tmp_path: Path) -> None:
     steps = [line for line in trainer.state.log_history if "reward" in line]
     assert [line["step"] for line in steps] == [1, 2]
     assert all(0.2 <= line["rewards/posh/mean"] <= 1 for line in steps)
+
+
+def test_what_trl_logs_of_completions_becomes_a_page(tiny: Path, tmp_path: Path) -> None:
+    """TRL's own trainer; each generation serves two steps, and an evaluation stands between."""
+    from trl import GRPOConfig, GRPOTrainer
+
+    scenes = dapo_posh.prepare("scenes:train=8:heldout=4", "train")
+    trainer = GRPOTrainer(
+        model=str(tiny),
+        reward_funcs=PoshReward().functions(brevity),
+        args=GRPOConfig(
+            output_dir=str(tmp_path / "run"), num_generations=4, per_device_train_batch_size=8,
+            max_completion_length=12, max_steps=4, steps_per_generation=2, report_to="none",
+            use_cpu=True, bf16=False, save_strategy="no", logging_steps=1, log_completions=True,
+            num_completions_to_print=1, gradient_checkpointing=False,
+            eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=8,
+        ),
+        train_dataset=scenes, eval_dataset=scenes.select([0, 1]),
+        processing_class=load_processor(str(tiny)),
+    )  # fmt: skip
+    trainer.train()
+    contents = read_run(find_completions(tmp_path / "run"), None, 400)
+    # Two generations of 16 completions, for steps 1 and 2, 3 and 4.
+    assert (contents.steps, contents.completions) == ([1, 3], 32)
+    assert {line.name for line in contents.shown.lines} <= set(scenes["uuid"])
+    lines = {
+        line["step"]: line for line in trainer.state.log_history if "rewards/posh/mean" in line
+    }
+    assert contents.figures["reward"][0] == pytest.approx(lines[1]["rewards/posh/mean"], abs=1e-4)
+    assert contents.figures["cut"][0] == lines[1]["completions/clipped_ratio"]
+    assert contents.figures["brevity"][0] == pytest.approx(lines[1]["rewards/brevity/mean"], 1e-4)
+    assert contents.details.texts[0] == 16
+    assert "brevity" in run_page(contents)
 
 
 class MortalJudge(FakeJudge):
