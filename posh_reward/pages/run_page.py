@@ -126,11 +126,12 @@ def _note_period(periods: list[tuple[int, int]], period: int, step: int) -> None
 
 def _count_details(contents: RunContents, period: int, completion: Completion) -> None:
     contents.completions += 1
-    if completion.packed is None:
+    try:
+        _, elements = read_packed_elements(completion.packed or "")
+    except InputError:
         contents.without_details += 1
-        return
-    _, elements = read_packed_elements(completion.packed)
-    contents.details.add(period, map(_read_detail, elements))
+    else:
+        contents.details.add(period, map(_read_detail, elements))
 
 
 def _read_detail(element: list[Any]) -> GradedDetail:
@@ -162,13 +163,13 @@ def choose_completions(completions: Sequence[Completion], most: int) -> list[Com
 
 
 def read_completion_scores(completion: Completion) -> Scores:
-    """Read a completion's scores; without details if its log has none."""
-    if completion.packed is None:
+    """Read a completion's scores; without elements if its log has none, or is damaged."""
+    try:
+        scores = unpack_scores(completion.packed or "")
+    except InputError:
         precision, recall, f1 = (completion.figures.get(axis) for axis in SCORE_NAMES)
         failure = Failure("error", completion.failure) if completion.failure else None
         scores = Scores(precision, recall, f1, signature="", failure=failure)
-    else:
-        scores = unpack_scores(completion.packed)
     return replace(
         scores,
         generation=scores.generation or completion.text,
@@ -179,7 +180,7 @@ def read_completion_scores(completion: Completion) -> Scores:
 def _write_notes(contents: RunContents, log: CompletionLog) -> Iterator[str]:
     if contents.without_details:
         yield (
-            f"completions logged without details, by an earlier version or another reward: "
+            f"completions without details, by an earlier version, another reward, or damaged: "
             f"{contents.without_details:,}; the tables leave them out"
         )
     if log.evaluated:

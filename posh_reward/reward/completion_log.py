@@ -17,7 +17,7 @@ from posh_reward.metrics.records import read_scores, write_row
 from posh_reward.posh.examine import MIN_SUPPORTED_GRADE
 from posh_reward.reward.shaping import GuardedScores, is_lowered
 from posh_reward.settings import shorten
-from posh_reward.types import Direction, Element, Scores
+from posh_reward.types import DIRECTIONS, KINDS, Direction, Element, Scores
 
 MAX_PRINTED_CHARACTERS = 60
 ID_COLUMNS = ("uuid", "id")
@@ -130,7 +130,11 @@ def read_packed_elements(packed: str) -> tuple[dict[str, Any], list[list[Any]]]:
     try:
         row = json.loads(packed)
         elements = row.pop("elements")
-        if all(len(each) > GRADE for each in elements):
+        for direction, kind, text, grade, *_ in elements:
+            known = direction in DIRECTIONS and kind in KINDS and isinstance(text, str)
+            if not (known and (grade is None or isinstance(grade, int | float))):
+                break
+        else:
             return row, elements
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         pass

@@ -100,19 +100,28 @@ def find_completions(folder: Path) -> CompletionLog:
 
 def _read_completion(row: Row, step: int) -> Completion:
     own = {name.removeprefix(PREFIX): row[name] for name in row if name.startswith(PREFIX)}
-    begun = own.pop("step", None)  # steps finished when it was generated
+    finished = own.pop("step", None)  # steps before it was generated
+    if _is_number(finished):
+        step = int(finished) + 1
     text = clean_completion(row.get("completion"))
     text = text if isinstance(text, str) else ""
-    packed = own.get("scores")
     return Completion(
-        step=step if begun is None else int(begun) + 1,
+        step=step,
         text=text.strip(),
         figures=dict(_read_figures(row, own, text)),
-        id=own.get("id"),
-        reference=own.get("reference") or "",
-        failure=own.get("failure") or "",
-        packed=packed if isinstance(packed, str) else None,
+        id=_read_text(own.get("id")) or None,
+        reference=_read_text(own.get("reference")),
+        failure=_read_text(own.get("failure")),
+        packed=_read_text(own.get("scores")) or None,
     )
+
+
+def _read_text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _read_figures(row: Row, own: Mapping[str, Any], text: str) -> Iterator[tuple[str, float]]:
@@ -122,7 +131,7 @@ def _read_figures(row: Row, own: Mapping[str, Any], text: str) -> Iterator[tuple
         if name not in TRL_COLUMNS and name != REWARD_COLUMN and not name.startswith(PREFIX):
             named.setdefault(name, value)  # of other reward functions
     for name, value in named.items():
-        if isinstance(value, int | float) and not math.isnan(value):
+        if _is_number(value):
             yield name, float(value)
     for name, column in SHARES.items():
         if column in own:

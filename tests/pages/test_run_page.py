@@ -23,7 +23,7 @@ from posh_reward.tables.completions import Completion, find_completions, spread_
 from posh_reward.types import Element, Scores, SentenceVerdict
 from tests.chromium import Browser
 from tests.page_checks import unfilled
-from tests.pages.test_report_page import address, choose, data, names
+from tests.pages.test_report_page import EVIL, address, choose, data, names
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -120,8 +120,22 @@ def test_logs_of_earlier_versions_are_shown_without_marks(tmp_path: Path) -> Non
     write(tmp_path, 3, [{**earlier, "posh_f1": 0.25, "posh_failure": ""}])
     contents = read_run(find_completions(tmp_path), None, 400)
     assert contents.steps == [3]
-    assert "completions logged without details" in contents.notes[0]
+    assert "completions without details" in contents.notes[0]
     assert data(run_page(contents), "rows")[0][2] == 3
+
+
+def test_rows_of_others_are_shown_as_far_as_they_go(tmp_path: Path) -> None:
+    hostile = [
+        {"posh_scores": '{"elements": [[{}, [], 1, "x"]]}', "posh_step": 2.0, "completion": "a"},
+        {"posh_scores": "[" * 9999, "posh_step": float("nan"), "posh_f1": float("inf")},
+        {"completion": EVIL, "posh_reference": EVIL, "posh_id": EVIL, EVIL: 0.5, "posh": 0.5},
+    ]
+    write(tmp_path, 7, hostile)
+    contents = read_run(find_completions(tmp_path), None, 400)
+    assert contents.steps == [3, 7]
+    html = run_page(contents)
+    assert "<img src=//x" not in html
+    assert data(html, "rows")[-1][0] == EVIL
 
 
 def test_the_worst_and_the_best_of_a_step_are_shown() -> None:
