@@ -1,4 +1,4 @@
-"""MkDocs hook: data/README.md and research/results/ become part of the site (make docs)."""
+"""MkDocs hook: pages from outside docs/ become part of the site, without barriers (make docs)."""
 
 from __future__ import annotations
 
@@ -44,3 +44,17 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"[{text}]({relpath(place, here)}{heading})"
 
     return LINK.sub(lead_to_place, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Turn an empty header of a table, which says nothing of its column, into a cell."""
+    return re.sub(r"<th( [^>]*)?></th>", r"<td\1></td>", html)
+
+
+def name_search(output: str, **_: Any) -> str:
+    """Name the search for screen readers, as the theme does not."""
+    search = 'data-md-component="search" role="dialog"'
+    return output.replace(search, f'{search} aria-label="Search"')
+
+
+on_post_page = on_post_template = name_search  # of pages, and of 404.html
