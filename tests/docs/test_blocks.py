@@ -9,8 +9,10 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +28,16 @@ NEEDS = {
     "slow": "minutes; run with --run-slow",
     "gpu": "a GPU, and weights from the hub",
     "hub": "downloads",
-    "server": "a server that runs, or starts one that does not end",
+    "serves": "starts a server, which does not end",
+    "server": "posh-reward serve, which listens at its usual port",
     "slurm": "a cluster",
     "framework": "a trainer or an evaluator that is no extra of ours",
     "trained": "a model that you have trained",
     "yours": "a file of your own",
 }
 """Word after a block's language -> what the block needs."""
+SERVER = ("127.0.0.1", 8000)
+SECONDS_BETWEEN_TRIES = 0.2
 WRITTEN = {
     "README.md": ("runs/scores.jsonl", "runs/report.html", "runs/mine/recipes/dapo_posh.py"),
     "docs/other_metrics.md": ("runs/harmonic.html",),
@@ -125,6 +130,24 @@ def run_page(page: str, folder: Path, *words: str) -> None:
         assert (folder / name).stat().st_size > 0, name
 
 
+@pytest.fixture
+def server() -> Iterator[None]:
+    """``posh-reward serve``, ready to answer."""
+    pytest.importorskip("uvicorn")
+    with socket.socket() as port:
+        if port.connect_ex(SERVER) == 0:
+            pytest.skip(f"something listens at port {SERVER[1]} already")
+    command = [sys.executable, "-m", "posh_reward.cli", "serve"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            with socket.socket() as port:
+                if port.connect_ex(SERVER) == 0:
+                    break
+            time.sleep(SECONDS_BETWEEN_TRIES)
+        yield
+        process.terminate()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", pages_with(""))
 def test_the_quick_blocks_run(page: str, tmp_path: Path) -> None:
@@ -135,6 +158,12 @@ def test_the_quick_blocks_run(page: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", pages_with("slow"))
 def test_all_lines_that_need_no_gpu_run(page: str, tmp_path: Path) -> None:
     run_page(page, tmp_path, "", "slow")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", pages_with("server"))
+def test_blocks_that_ask_a_server_run(page: str, tmp_path: Path, server: None) -> None:
+    run_page(page, tmp_path, "", "server")
 
 
 def test_each_word_is_known() -> None:
