@@ -93,8 +93,12 @@ class Browser:
 
     def open(self, path: Path) -> None:
         """Loads a local file and waits until it has loaded."""
+        self.visit(path.as_uri())
+
+    def visit(self, address: str) -> None:
+        """Loads a page and waits until it has loaded."""
         self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=address)
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._hear())
 
