@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from posh_reward.errors import JudgeError, PoshError, cut_middle, escape_controls
 from posh_reward.process.python import SAFE_PATH
+from posh_reward.settings import suggest_name
 
 EXIT_OK = 0
 EXIT_UNUSABLE = 2
@@ -106,12 +107,18 @@ class CommandParser(argparse.ArgumentParser):
         """Refuse an unknown flag where its command is known, with the most similar flag."""
         flags, unknown = super().parse_known_args(*args, **options)
         if unknown:
-            from posh_reward.settings import suggest_name
-
             first = next((each for each in unknown if each.startswith("-")), unknown[0])
             hint = suggest_name(first.partition("=")[0], self._option_string_actions)
             self.error(f"unknown argument {first}{hint}")
         return flags, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is none of the choices, with the most similar one."""
+        if action.choices is None or value in action.choices:
+            return
+        known = list(map(str, action.choices))
+        hint = suggest_name(value, known)
+        raise argparse.ArgumentError(action, f"{value!r}{hint} is none of {', '.join(known)}")
 
     def error(self, message: str) -> NoReturn:
         text = cut_middle(escape_controls(message), MAX_MESSAGE_CHARACTERS)

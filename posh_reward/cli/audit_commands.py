@@ -164,13 +164,16 @@ def _decode_images(value: object) -> object:
 
 def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
     """Read the rows that have a true text, or a list of them, in a column."""
+    from posh_reward.tables.engine import check_column
     from posh_reward.tables.reading import read_row_texts
 
-    usable = []
+    usable, columns = [], dict[str, None]()
     for number, row in enumerate(load_rows(name, split, column), start=1):
+        columns |= dict.fromkeys(row)
         if texts := read_row_texts(row, column, f"{name}, row {number}"):
             usable.append({**row, column: texts[0] if len(texts) == 1 else texts})
     if not usable:
+        check_column(columns, name, "reference", column)
         raise InputError(f"no row of {name} has a text in the column {column}")
     return usable
 
@@ -208,15 +211,17 @@ def add_references(command: argparse.ArgumentParser) -> None:
 
 def audit_references(flags: argparse.Namespace) -> int:
     from posh_reward.audit.reference_audit import audit_texts, render_page
+    from posh_reward.tables.engine import check_column
     from posh_reward.tables.reading import read_row_texts
 
     options.check_replaceable(str(flags.output) if flags.output else None)
+    texts, columns = [], dict[str, None]()
     rows = load_rows(flags.input, flags.split, flags.reference)
-    texts = [
-        read_row_texts(row, flags.reference, f"{flags.input}, row {number}")
-        for number, row in enumerate(rows, start=1)
-    ]
+    for number, row in enumerate(rows, start=1):
+        columns |= dict.fromkeys(row)
+        texts.append(read_row_texts(row, flags.reference, f"{flags.input}, row {number}"))
     if not any(texts):
+        check_column(columns, flags.input, "reference", flags.reference)
         raise InputError(
             f"no row of {flags.input} has a text in the column {flags.reference}: name the right "
             "one with --reference"

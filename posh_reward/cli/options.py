@@ -171,10 +171,13 @@ def positive(text: str) -> int:
     return count(text, 1)
 
 
+TEST_SPLIT = "test"
+
+
 def add_dataset(add: AddFlag) -> None:
     add("--dataset", metavar="NAME", help="dataset whose rows the image column numbers, with all "
         "its options, as given to recipes/generate.py")  # fmt: skip
-    add("--split", default="test", metavar="NAME", help="split of the dataset")
+    add("--split", default=TEST_SPLIT, metavar="NAME", help="split of the dataset")
     add("--dataset-reference", default="reference", metavar="COLUMN", help="column of the dataset "
         "with its references (default: reference)")  # fmt: skip
 
@@ -265,6 +268,8 @@ def load_posh(flags: argparse.Namespace) -> PoSh:
 
 def load_dataset_images(flags: argparse.Namespace) -> DatasetImages | None:
     if not flags.dataset:
+        if flags.split != TEST_SPLIT:
+            raise InputError(f"--split {flags.split} is a split of --dataset: name that, too")
         return None
     from posh_reward.datasets.load_dataset import load_images
     from posh_reward.tables.dataset_images import DatasetImages

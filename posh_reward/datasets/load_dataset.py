@@ -259,8 +259,9 @@ def _with_columns(dataset: Dataset, name: str, split: str, reference_column: str
         (reference_column, REFERENCE_COLUMN_REMEDY),
     ):
         if column not in dataset.column_names:
+            hint = suggest_name(column, dataset.column_names)
             known = shorten_list(dataset.column_names)
-            raise ConfigError(f"{name!r} has no column {column!r} (it has {known}): {remedy}")
+            raise ConfigError(f"{name!r} has no column {column!r}{hint}, but {known}: {remedy}")
     if reference_column != "reference":
         others = [other for other in dataset.column_names if other != "reference"]
         dataset = dataset.select_columns(others).rename_column(reference_column, "reference")
@@ -346,9 +347,10 @@ def existing_split(split: str, names: Collection[str], where: str) -> str:
         name, bracket, rows = part.partition("[")
         known = name if name in names else OTHER_SPLIT_NAMES.get(name)
         if known is None or known not in names:
+            hint = suggest_name(name, names)
             raise ConfigError(
-                f"{where} has no split {name!r}: use one of {', '.join(names)} (--split; in a "
-                "recipe --dataset_train_split or --dataset_test_split)"
+                f"{where} has no split {name!r}{hint}: use one of {', '.join(names)} (--split; in "
+                "a recipe --dataset_train_split or --dataset_test_split)"
             )
         parts.append(known + bracket + rows)
     return "+".join(parts)

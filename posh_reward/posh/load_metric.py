@@ -15,6 +15,7 @@ from posh_reward.settings import (
     SETTINGS_SUFFIXES,
     build_from_settings,
     read_settings,
+    suggest_name,
     validate_safety,
 )
 from posh_reward.shipped import list_settings, shipped_path
@@ -130,8 +131,9 @@ def _read_options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> d
         return read_settings(path, "the metric's settings")
     names = list_settings("configs/metric")
     if path.name != str(settings) or path.name not in names:
+        hint = suggest_name(settings, names)
         raise InputError(
-            f"unknown settings {str(settings)!r}: use a .yaml or .json file, or one of "
+            f"unknown settings {str(settings)!r}{hint}: use a .yaml or .json file, or one of "
             f"{', '.join(names)}"
         )
     return read_settings(shipped_path(f"configs/metric/{path.name}.yaml"))

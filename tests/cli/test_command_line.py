@@ -53,6 +53,25 @@ def test_an_unknown_flag_is_answered_with_the_most_similar_one(
     assert f"(did you mean {similar!r}?) (flags: posh-reward {command} --help)" in said
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("scroe pairs.csv", "COMMAND: 'scroe' (did you mean 'score'?) is none of score, explain"),
+        ("judges comapre x", "COMMAND: 'comapre' (did you mean 'compare'?) is none of compare"),
+        ("score x --format CVS", "--format: 'CVS' (did you mean 'csv'?) is none of jsonl, csv"),
+    ],
+)
+def test_an_unknown_choice_is_answered_with_the_most_similar_one(
+    words: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    assert ended.value.code == EXIT_UNUSABLE
+    said = capsys.readouterr().err
+    assert hint in said
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize("words", [[], ["packets"], ["judges"], ["prove"]])
 def test_a_group_alone_prints_its_help(
     words: list[str], capsys: pytest.CaptureFixture[str]

@@ -143,7 +143,7 @@ def docent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_another_split_is_refused_with_those_that_exist(docent: Path) -> None:
     for split in ("dev", "train+dev", "Test"):
-        with pytest.raises(ConfigError, match=r"no split '.*': use one of train, val, test"):
+        with pytest.raises(ConfigError, match=r"no split '.*: use one of train, val, test"):
             load_images(str(docent), split)
     with pytest.raises(ConfigError, match="scenes has no split 'dev': use one of train, valid"):
         load_images(SMALL, "dev")
