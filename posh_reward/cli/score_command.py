@@ -28,19 +28,11 @@ if TYPE_CHECKING:
 
 
 SCORE_HELP = f"""\
-Score each generation of a table against its reference. OUT gets one row per pair: id (the row's
-number, or --id), model and image (if INPUT has them), generation, reference, precision, recall, f1,
-failure (kind and detail), unparsed, doubtful_share, generation_elements and reference_elements (how
-many were graded), signature and sentences (of each its span, and with which probabilities the
-reference contradicts, does not mention or supports it; empty without --reader). A pair with a
-missing cell or an empty reference has no score, and its row says why. The precision of an empty
-generation is 1, with 0 generation_elements.
+Score each generation of a table against its reference. OUT gets one row per pair, with id, both
+texts, precision, recall, f1 and more (docs/cli.md). A pair that cannot be scored has the reason in
+its column failure. A killed run resumes with the same command.
 
-{options.SCORES_MEANING}
-
-A killed run resumes with the same command. Unless OUT is JSON lines, finished rows are kept in
-OUT.journal.jsonl until OUT is complete. In CSV, text that a spreadsheet would run as a formula is
-written with an apostrophe before it."""
+{options.SCORES_MEANING}"""
 EXPLAIN_HELP = f"""\
 Score one pair and show it in the terminal. A text can come from a file (@caption.txt) or from
 standard input (@-); write @@ to begin a text with an at sign.
@@ -58,12 +50,12 @@ def add_score(command: argparse.ArgumentParser) -> None:
     reading = options.add_columns(command, "generation", "reference")
     options.add_reference_file(reading)
     reading("--clean", action="store_true", help="read both texts as rewards do, without thoughts "
-            "and markup; signatures then have texts:cleaned (default: as given)")  # fmt: skip
+            "and markup")  # fmt: skip
     options.add_dataset(reading)
     options.add_metric(command, witness=True)
     add = options.add_running(command, "pairs", None)
-    add("--unchecked", action="store_true", help="score with a judge that does not tell identical "
-        "texts from unrelated ones, too")  # fmt: skip
+    add("--unchecked", action="store_true", help="score with a judge that fails its first check "
+        "(docs/cli.md), too")  # fmt: skip
     command.set_defaults(command=score_pairs)
 
 
@@ -74,8 +66,8 @@ def add_explain(command: argparse.ArgumentParser) -> None:
     add("reference", metavar="REFERENCE", help="the text that says what is true")
     add("--image", metavar="FILE", help="the image, for a witness")
     add("--limit", type=options.positive, default=10, help="most elements to list, worst first")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="when to use colors; "
-        "auto: on a terminal, unless NO_COLOR is set")  # fmt: skip
+    add("--color", metavar="WHEN", choices=("auto", "always", "never"), default="auto", help="auto "
+        "(on a terminal, unless NO_COLOR is set), always or never (default: auto)")  # fmt: skip
     options.add_metric(command, witness=True)
     command.set_defaults(command=explain_pair)
 
