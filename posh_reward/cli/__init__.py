@@ -16,6 +16,7 @@ from textwrap import fill, indent
 from typing import Any, NoReturn
 
 from posh_reward.errors import JudgeError, PoshError, cut_middle, escape_controls
+from posh_reward.process.progress import on_terminal
 from posh_reward.process.python import SAFE_PATH
 from posh_reward.settings import suggest_name
 
@@ -274,6 +275,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
         if argv is None:
             argv = sys.argv[1:]
             os.environ.update(SAFE_PATH)  # of all descendants
+            _calm_libraries()
         if not argv:
             command_line(argv).print_help()
             return EXIT_OK
@@ -283,6 +285,17 @@ def _run_command(argv: Sequence[str] | None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     return status
+
+
+def _calm_libraries() -> None:
+    """Keep libraries' lines about each retry, and bars that no terminal shows, out of our output.
+
+    They read these variables when they are imported.
+    """
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
+    if not on_terminal():
+        for library in ("HUB", "DATASETS"):
+            os.environ.setdefault(f"HF_{library}_DISABLE_PROGRESS_BARS", "1")
 
 
 def _print_error(why: str, status: int) -> int:

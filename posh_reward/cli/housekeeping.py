@@ -72,7 +72,7 @@ def fetch_assets(flags: argparse.Namespace) -> int:
     assets = list_assets(flags.config, flags.recipe_flags)
     complete = True
     for asset, state in fetch_all(assets, dry_run=flags.check):
-        complete &= state in ("here", "fetched")
+        complete &= state in ("here", "fetching", "fetched")
         if state not in ASSET_STATES:  # the reason of a failure
             state = f"failed: {state}"
         print(escape_controls(f"{asset}: {state}"), file=sys.stderr, flush=True)

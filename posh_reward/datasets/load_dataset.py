@@ -22,6 +22,7 @@ from posh_reward.errors import (
     install_command,
     on_one_line,
 )
+from posh_reward.process.progress import say_while_waiting
 from posh_reward.settings import shorten, shorten_list, suggest_name
 from posh_reward.text_values import has_text, read_text
 from posh_reward.types import Failure
@@ -42,6 +43,7 @@ REFERENCE_COLUMN_REMEDY = (
     "name its column of references: load_images(..., reference_column=...), or a recipe's "
     "--reference_column, generate.py's --reference, otherwise --dataset-reference"
 )
+ASKS_HUB = " from the hub; without a network, half a minute passes before an error"
 MAX_BROKEN_IMAGES_NAMED = 5  # in an error
 OTHER_SPLIT_NAMES = {"val": "validation", "validation": "val"}
 """Two names of one split: DOCENT has ``val``, others ``validation``."""
@@ -375,7 +377,9 @@ def open_split(name: str, split: str) -> Dataset:
             return saved[existing_split(split, saved, repr(name))]
         if path.is_file():
             return _read_file(path, split)
-        return _prepare_split(name, split)
+        where = "" if local else ASKS_HUB
+        with say_while_waiting(f"still loading {name}{where}"):
+            return _prepare_split(name, split)
     except ConfigError:
         raise
     except (OSError, ValueError, RuntimeError, DatasetsError) as error:
