@@ -236,6 +236,8 @@ def test_scores_that_say_little_are_named(
     assert run("score", table, "--id", "id", "-o", tmp_path / "out.jsonl") == EXIT_OK
     said = capsys.readouterr().err
     assert "do not rely on 2 (ids 'p1', 'p3'): the reference does not read like English" in said
+    assert "the only supported language, such as 'Ein brauner Hund schläft auf dem Rasen" in said
+    assert "茶色い犬" not in said, "one example is enough"
     assert "do not rely on 1 (id 'p2'): the reference names nothing to look for" in said
     assert "do not rely on 1 (id 'p4'): the generation is empty, so nothing in it is wrong" in said
 
