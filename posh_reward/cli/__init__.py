@@ -246,7 +246,7 @@ class PrintCompletion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, _: object, shell: Any, *__: object) -> None:
         from posh_reward.cli.completion import write_completion
 
-        print(write_completion(shell))
+        print(write_completion(command_line(), shell))
         parser.exit()
 
 

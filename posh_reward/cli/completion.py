@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from posh_reward.cli import command_line
 from posh_reward.errors import MissingDependencyError, install_command
 
 FILE_NAMES = ("FILE", "INPUT", "OUT", "HTML", "SCORES", "PATH", "GENERATIONS", "KEY", "ANSWERS")
@@ -12,7 +11,7 @@ FOLDER_NAMES = ("DIR", "PACKET")
 """What the help calls values that are files, and folders."""
 
 
-def write_completion(shell: str) -> str:
+def write_completion(parser: argparse.ArgumentParser, shell: str) -> str:
     """Return a script for a shell, with all commands, their flags and which values are files."""
     try:
         import shtab
@@ -20,7 +19,6 @@ def write_completion(shell: str) -> str:
         raise MissingDependencyError(
             f"completion needs shtab: {install_command('completion')}"
         ) from None
-    parser = command_line()
     _mark_files(parser, shtab.FILE, shtab.DIRECTORY)
     script: str = shtab.complete(parser, shell)
     return script

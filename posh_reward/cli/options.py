@@ -236,24 +236,32 @@ def add_trust(add: AddFlag) -> None:
 
 def add_reports(command: argparse.ArgumentParser, *, page: bool = True) -> None:
     """Add the files that a command writes besides what it prints."""
-    add = command.add_argument
     if page:
-        add("--page", metavar="FILE", help="write an HTML page")
-    add("--json", metavar="FILE", help="write all figures as JSON; - prints them in place of "
-        "the table")  # fmt: skip
+        command.add_argument("--page", metavar="FILE", help="write an HTML page")
+    add_json(command.add_argument)
+
+
+def add_json(add: AddFlag) -> None:
+    add("--json", metavar="FILE", help="write all figures as JSON; - prints them, and nothing "
+        "else")  # fmt: skip
 
 
 def show_figures(flags: argparse.Namespace, figures: object, table: str) -> None:
     """Print the table, or the figures for ``--json -``; write the figures to another file."""
-    if flags.json is None:
+    if flags.json != tables.STANDARD_STREAM:
         write_text(table)
+    write_figures(flags, figures)
+
+
+def write_figures(flags: argparse.Namespace, figures: object) -> None:
+    """Print the figures for ``--json -``, or write them to the file that it names."""
+    if flags.json is None:
         return
     text = json.dumps(figures, indent=2, ensure_ascii=False)
     if flags.json == tables.STANDARD_STREAM:
         write_text(text)
-        return
-    write_text(table)
-    write_file(Path(flags.json), f"{text}\n".encode("utf-8", "replace"))
+    else:
+        write_file(Path(flags.json), f"{text}\n".encode("utf-8", "replace"))
 
 
 def load_posh(flags: argparse.Namespace) -> PoSh:

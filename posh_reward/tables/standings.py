@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import inf, isnan, nan
 from statistics import fmean
@@ -241,6 +241,15 @@ class ScoreTotals:
             lines.append(fill(columns.explanation, EXPLANATION_WIDTH_CHARACTERS))
         lines += [*reason_lines(self.failures), *self.partial_means(), *self.doubtful()]
         return "\n".join([first, *lines])
+
+    def figures(self) -> dict[str, Any]:
+        """What the summary says, for JSON: each model's means, and rows without a good score."""
+        return {
+            "rows": self.rows,
+            "models": [asdict(each) for each in self.average_by_model()],
+            "failures": {why: asdict(rows) for why, rows in self.failures.items()},
+            "doubts": {why: asdict(rows) for why, rows in self.doubts.items()},
+        }
 
     def doubtful(self) -> Iterator[str]:
         """Name rows whose scores mean little."""
