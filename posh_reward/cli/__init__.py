@@ -264,6 +264,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _print_error(f"the judge could not work: {error}", EXIT_JUDGE_FAILED)
     except PoshError as error:
         return _print_error(str(error), EXIT_UNUSABLE)
+    except PermissionError as error:
+        _discard_output()
+        why = f"no permission to read or write {error.filename!r}"
+        return _print_error(why, EXIT_UNWRITABLE)
     except OSError as error:
         _discard_output()
         return _print_error(f"could not write: {error}", EXIT_UNWRITABLE)

@@ -406,7 +406,7 @@ def _prepare_split(name: str, split: str) -> Dataset:
 
     builder = load_dataset_builder(name)
     # The card may list the splits. Otherwise they follow from the names of files.
-    names = list(builder.info.splits or builder.config.data_files or ())
+    names = list(map(str, builder.info.splits or builder.config.data_files or ()))
     split = existing_split(split, names, repr(name))
     builder.download_and_prepare()
     return builder.as_dataset(split=split)

@@ -189,7 +189,7 @@ def format_card(summary: str, output: Path, seed: int, threads: int) -> str:
     """Return what a reader needs to judge the run and to repeat it, in the checkout's root."""
     folder = os.path.relpath(output)
     versions = [f"{name} {installed_version(name)}" for name in PACKAGES]
-    again = [os.path.relpath(sys.executable), "recipes/demo/demo.py", "--overwrite",
+    again = ["python", "recipes/demo/demo.py", "--overwrite",
              "--seed", str(seed), "--threads", str(threads), "-o", folder]  # fmt: skip
     return (
         f"{', '.join(versions)}, Python {platform.python_version()}; seed {seed}\n"

@@ -152,6 +152,12 @@ def test_another_split_is_refused_with_those_that_exist(docent: Path) -> None:
         check_dataset(str(docent), ["train", "dev"])
 
 
+def test_a_folder_of_tables_names_its_one_split(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("image,reference\na.png,A dog.\n")
+    with pytest.raises(ConfigError, match=r"no split 'trian' \(did you mean 'train'\?\): use one"):
+        load_images(str(tmp_path), "trian")
+
+
 def test_the_sets_of_judgments_load_without_images(tmp_path: Path) -> None:
     judged = {
         "uuid": ["a"], "reference": ["A dog."], "mistakes": ["2_much_better"],
