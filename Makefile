@@ -3,6 +3,8 @@
 # Without a GPU, PIP_EXTRA_INDEX_URL=<pytorch.org's index of CPU builds> saves 2.5 GB.
 PYTHON ?= python3
 PY := .venv/bin/python
+CHECK_PYTHON = $(PYTHON) --version >/dev/null 2>&1 || { echo "$(PYTHON) does not run: install Python \
+3.11 or newer, or name one, as in PYTHON=python3.12 make demo" >&2; exit 1; }; $(PYTHON) tools/check_python.py
 # One more than there are cores: tests of servers and children also wait.
 WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 # OpenMP threads fight over small models' small matrices.
@@ -40,6 +42,7 @@ docs: .venv/docs.stamp
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build
 
 .venv/train.stamp: pyproject.toml
+	@$(CHECK_PYTHON)
 	@$(PYTHON) tools/install.py .venv train,study
 	@touch $@
 
@@ -52,6 +55,7 @@ docs: .venv/docs.stamp
 	@touch $@
 
 .venv-oldest/dev.stamp: pyproject.toml
+	@$(CHECK_PYTHON)
 	@$(PYTHON) tools/install.py .venv-oldest train,study,server,dev --oldest
 	@touch $@
 

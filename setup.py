@@ -5,10 +5,18 @@ They live at the root of the checkout, where people run them. A wheel carries th
 """
 
 import shutil
+import sys
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+
+if sys.version_info[:2] < (3, 10):  # noqa: UP036 - what ruff takes for granted
+    sys.exit(
+        "posh_reward needs Python 3.10 or newer (3.11 to train), but this pip belongs to Python "
+        + ".".join(map(str, sys.version_info[:3]))
+        + ": make an environment with a newer one, as in python3.12 -m venv .venv"
+    )
 
 FOLDERS = ("recipes", "configs", "slurm", "data")
 

@@ -149,8 +149,8 @@ def read_settings(path: Path, what: str = "the configuration") -> dict[str, Any]
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        hint = ""
-        if path.parts[0] == "configs":
+        hint = suggest_file(path)
+        if not hint and path.parts[0] == "configs":
             hint = ": `posh-reward init DIR` copies those that are shipped"
         raise ConfigError(f"{what} cannot be read: there is no file {str(path)!r}{hint}") from None
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the name
@@ -324,9 +324,19 @@ def shorten_list(names: Iterable[object]) -> str:
     return cut_middle(", ".join(map(shorten, names)) or "none", MAX_NAMES_CHARACTERS)
 
 
-def suggest_name(name: object, names: Sequence[str] | Mapping[str, Any]) -> str:
+def suggest_name(name: object, names: Iterable[str]) -> str:
     """Return a hint at the most similar of the known names; empty if none is similar."""
-    close = get_close_matches(str(name), names, n=1)
+    known = {each.lower(): each for each in names}
+    close = get_close_matches(str(name).lower(), known, n=1)
     if not close:
         return ""
-    return f" (did you mean {close[0]!r}?)"
+    return f" (did you mean {known[close[0]]!r}?)"
+
+
+def suggest_file(path: Path) -> str:
+    """Return a hint at the file in the same folder whose name is most similar."""
+    try:
+        names = [each.name for each in path.parent.iterdir()]
+    except (OSError, ValueError):
+        return ""
+    return suggest_name(path.name, names)

@@ -107,3 +107,40 @@ def test_a_node_without_the_trainers_packages_is_told_so(command: tuple[str, ...
     )
     assert done.returncode == EXIT_UNUSABLE
     assert re.fullmatch(r".*\.py: accelerate, .* missing: pip install .*\n", done.stderr)
+
+
+OLD = "import runpy, sys; sys.version_info = (3, 9, 2, 'final', 0); "
+BARE = "import runpy, sys; sys.modules['ensurepip'] = None; "
+
+
+@pytest.mark.parametrize(
+    ("python", "script", "says"),
+    [
+        (OLD, "tools/check_python.py", r".* is Python 3\.9\.2, but training needs 3\.11 .*make.*"),
+        (
+            BARE,
+            "tools/check_python.py",
+            r".* has no module venv: .*apt install python3\.\d+-venv.*",
+        ),
+        (OLD, "setup.py", r"posh_reward needs Python 3\.10 .* 3\.9\.2: make an environment .*"),
+    ],
+)
+def test_a_python_that_will_not_do_is_named_in_one_line(
+    python: str, script: str, says: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{python}runpy.run_path({script!r})"],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert re.fullmatch(f"{says}\n", done.stderr)
+
+
+def test_make_names_a_python_that_does_not_run(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    done = subprocess.run(
+        ["make", "PYTHON=no-python", ".venv/train.stamp"],
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stderr.startswith("no-python does not run: install Python 3.11 or newer, or name")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations, product, starmap
 from math import sqrt
 from statistics import median
+from typing import Any
 
 from posh_reward.embedded.english.likeness import conflict, load_colours, parse_number
 from posh_reward.embedded.english.meaning import dictionary_forms, find_senses, is_material
@@ -134,6 +135,23 @@ class Audit:
     @property
     def counts(self) -> dict[str, int]:
         return dict(Counter(chain.from_iterable(each.problems for each in self.references)))
+
+    def figures(self) -> dict[str, Any]:
+        """What the lines say, for JSON; rows are numbered from 1."""
+        problems = [
+            {"row": each.row + 1, "text": each.text, "problems": each.problems}
+            for each in self.flagged
+        ]
+        return {
+            "references": len(self.references),
+            "share": self.share,
+            "median_details": median(each.details for each in self.references),
+            "median_details_per_100_words": median(each.rate for each in self.references),
+            "rows_without_text": [row + 1 for row in self.silent],
+            "counts": self.counts,
+            "flagged": problems,
+            "omissions": list(map(asdict, self.omissions)),
+        }
 
     def lines(self) -> Iterator[str]:
         rates = [each.rate for each in self.references]

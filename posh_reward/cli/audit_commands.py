@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from hashlib import sha256
 from itertools import chain, product
 from pathlib import Path
@@ -49,6 +50,7 @@ def add_attack(command: argparse.ArgumentParser) -> None:
     add("--rows", type=options.positive, default=12, help="rows that all texts are "
         "finally paid on; climbs are paid on a third as many others")  # fmt: skip
     add("--budget", type=int, default=16, help="texts that each climb tries; 0: no climbs")
+    options.add_json(add)
     options.add_trust(add)
     command.set_defaults(command=attack_reward)
 
@@ -62,6 +64,7 @@ def attack_reward(flags: argparse.Namespace) -> int:
     from posh_reward.tables.tables import Journal
     from posh_reward.types import Description
 
+    options.check_replaceable(flags.json, options.FIGURES_START)
     audited_before = any(flags.output.glob("paid-*.jsonl"))
     for name in FINDS_FILES:
         path = flags.output / name
@@ -110,7 +113,8 @@ def attack_reward(flags: argparse.Namespace) -> int:
     page = audit.render_page(means, findings, footer)
     for name, text in zip(FINDS_FILES, (f"{report}\n", page), strict=True):
         options.write_file(flags.output / name, text.encode())
-    options.write_text(report)
+    figures = {"signature": reward.signature, "findings": list(map(asdict, findings))}
+    options.show_figures(flags, figures, report)
     return EXIT_FOUND if any(each.verdict == "found" for each in findings) else EXIT_OK
 
 
@@ -164,13 +168,16 @@ def _decode_images(value: object) -> object:
 
 def read_references(name: str, split: str, column: str) -> list[dict[str, Any]]:
     """Read the rows that have a true text, or a list of them, in a column."""
+    from posh_reward.tables.engine import check_column
     from posh_reward.tables.reading import read_row_texts
 
-    usable = []
+    usable, columns = [], dict[str, None]()
     for number, row in enumerate(load_rows(name, split, column), start=1):
+        columns |= dict.fromkeys(row)
         if texts := read_row_texts(row, column, f"{name}, row {number}"):
             usable.append({**row, column: texts[0] if len(texts) == 1 else texts})
     if not usable:
+        check_column(columns, name, "reference", column)
         raise InputError(f"no row of {name} has a text in the column {column}")
     return usable
 
@@ -201,6 +208,7 @@ def add_references(command: argparse.ArgumentParser) -> None:
     add("--reference", default="reference", metavar="COLUMN", help="column of references: a text "
         "or a list of texts about one image")  # fmt: skip
     add("-o", "--output", type=Path, metavar="HTML", help="page with the worst twenty")
+    options.add_json(add)
     add("--allow", type=float, default=0.02, metavar="SHARE", help="share of references that may "
         "have a problem")  # fmt: skip
     command.set_defaults(command=audit_references)
@@ -208,15 +216,18 @@ def add_references(command: argparse.ArgumentParser) -> None:
 
 def audit_references(flags: argparse.Namespace) -> int:
     from posh_reward.audit.reference_audit import audit_texts, render_page
+    from posh_reward.tables.engine import check_column
     from posh_reward.tables.reading import read_row_texts
 
     options.check_replaceable(str(flags.output) if flags.output else None)
+    options.check_replaceable(flags.json, options.FIGURES_START)
+    texts, columns = [], dict[str, None]()
     rows = load_rows(flags.input, flags.split, flags.reference)
-    texts = [
-        read_row_texts(row, flags.reference, f"{flags.input}, row {number}")
-        for number, row in enumerate(rows, start=1)
-    ]
+    for number, row in enumerate(rows, start=1):
+        columns |= dict.fromkeys(row)
+        texts.append(read_row_texts(row, flags.reference, f"{flags.input}, row {number}"))
     if not any(texts):
+        check_column(columns, flags.input, "reference", flags.reference)
         raise InputError(
             f"no row of {flags.input} has a text in the column {flags.reference}: name the right "
             "one with --reference"
@@ -224,5 +235,5 @@ def audit_references(flags: argparse.Namespace) -> int:
     found = audit_texts(texts)
     if flags.output:
         options.write_file(flags.output, render_page(found, [flags.input]).encode())
-    options.write_text("\n".join(found.lines()))
+    options.show_figures(flags, found.figures(), "\n".join(found.lines()))
     return EXIT_FOUND if found.share > flags.allow else EXIT_OK

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE, options
-from posh_reward.errors import escape_controls
+from posh_reward.errors import InputError, escape_controls
 from posh_reward.shipped import FOLDERS, copy_to
+from posh_reward.tables.tables import STANDARD_STREAM
 
 FETCH_HELP = """\
 Download what a configuration needs: policy, judge, witness, reader of sentences, dataset, spaCy
@@ -49,6 +52,7 @@ def add_fetch(command: argparse.ArgumentParser) -> None:
                          "of a judge, or of a metric (also by name: published)")  # fmt: skip
     command.add_argument("--check", action="store_true", help="only list what is here and what "
                          "is missing; uses no network")  # fmt: skip
+    options.add_json(command.add_argument)
     options.add_trust(command.add_argument)
     add_recipe_flags(command)
     command.set_defaults(command=fetch_assets)
@@ -63,19 +67,24 @@ def add_recipe_flags(command: argparse.ArgumentParser) -> None:
 def fetch_assets(flags: argparse.Namespace) -> int:
     from posh_reward.training.fetch import (
         ASSET_STATES,
+        Asset,
         check_data,
         fetch_all,
         list_assets,
         prepare_data,
     )
 
+    options.check_replaceable(flags.json, options.FIGURES_START)
     assets = list_assets(flags.config, flags.recipe_flags)
-    complete = True
+    states: dict[Asset, str] = {}
     for asset, state in fetch_all(assets, dry_run=flags.check):
-        complete &= state in ("here", "fetched")
+        states[asset] = state
         if state not in ASSET_STATES:  # the reason of a failure
             state = f"failed: {state}"
         print(escape_controls(f"{asset}: {state}"), file=sys.stderr, flush=True)
+    complete = set(states.values()) <= {"here", "fetched"}
+    figures = [{**asdict(asset), "state": state} for asset, state in states.items()]
+    options.write_figures(flags, {"assets": figures})
     check_data(flags.config, flags.recipe_flags)
     if complete and not flags.check:
         for line in prepare_data(flags.config, flags.recipe_flags):
@@ -93,6 +102,7 @@ def add_doctor(command: argparse.ArgumentParser) -> None:
     ).add_argument
     add("--config", metavar="FILE", type=Path, required=True, help="configuration of a recipe")
     add("--first-hour", metavar="FILE", type=Path, help="climb the ladder, into this JSON file")
+    options.add_json(add)
     add("--timeout", metavar="SECONDS", type=float, help="limit of each trial (default: "
         "900, for a cold node's kernels; of a rung's 3600)")  # fmt: skip
     add("--processes", type=int, help="ranks on this node (default: by the launch line); not the "
@@ -120,6 +130,11 @@ def check_node(flags: argparse.Namespace) -> int:
     )
     more = [flag for flag in flags.recipe_flags if flag != "--"]
     failed = 0
+    checks: list[Any] = []
+    output = sys.stderr if flags.json == STANDARD_STREAM else sys.stdout
+    options.check_replaceable(flags.json, options.FIGURES_START)
+    if flags.first_hour is not None and flags.json is not None:
+        raise InputError("--first-hour FILE is JSON already: leave out --json")
     if flags.first_hour is not None:
         stages = run_stages(flags.config, more, flags.first_hour, flags.processes, flags.timeout)
         for stage in stages:
@@ -128,7 +143,9 @@ def check_node(flags: argparse.Namespace) -> int:
     else:
         for check in diagnose(flags.config, more, place, flags.timeout or TRIAL_SECONDS):
             failed += check.state == "FAILED"
-            print(escape_controls(str(check)), flush=True)
+            checks.append(asdict(check))
+            print(escape_controls(str(check)), file=output, flush=True)
         if failed:
             print(f"{failed} of the above would stop the run", file=sys.stderr)
+    options.write_figures(flags, {"checks": checks})
     return EXIT_UNUSABLE if failed else EXIT_OK

@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from posh_reward.cli import EXIT_OK, EXIT_STATUS_HELP, HelpFormatter
+from posh_reward.cli import EXIT_OK, HelpFormatter
 from posh_reward.datasets.images import path_exists
 from posh_reward.errors import InputError
 from posh_reward.posh.load_metric import MetricSettings, load_metric, metric_flags
@@ -30,20 +30,17 @@ if TYPE_CHECKING:
 
 AddFlag = Callable[..., argparse.Action]
 """``add_argument`` of a command or of a group of its flags."""
-INPUT_FORMATS = (
-    "JSON lines, JSON, CSV, Parquet, a workbook, or a benchmark's layout (data/README.md)"
-)
+INPUT_FORMATS = "JSON lines, JSON, CSV, Parquet, workbook (data/README.md)"
 SCORES_MEANING = fill(tables.SCORES_EXPLANATION + ".", 100)
 
 
 def describe_command(
     parser: argparse.ArgumentParser, text: str, example: str = ""
 ) -> argparse.ArgumentParser:
-    """Set a parser's description; below its flags show an example and the exit statuses."""
+    """Set a parser's description, and an example to show below its flags."""
     parser.description = text
-    parser.epilog = EXIT_STATUS_HELP
     if example:
-        parser.epilog = f"example:\n  posh-reward {example}\n\n{EXIT_STATUS_HELP}"
+        parser.epilog = f"example:\n  posh-reward {example}"
     parser.formatter_class = HelpFormatter
     return parser
 
@@ -69,9 +66,9 @@ def add_subcommand(
 
 def add_files(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("input", metavar="INPUT", help=f"table to read: {INPUT_FORMATS}; - for standard input")
-    add("-o", "--output", metavar="OUT", default="-", help="table to write, as .jsonl, .csv, "
-        ".tsv or .parquet (default: JSON lines to standard output)")  # fmt: skip
+    add("input", metavar="INPUT", help=f"table: {INPUT_FORMATS}; - reads a pipe")
+    add("-o", "--output", metavar="OUT", default="-", help="table to write: .jsonl, .csv, .tsv or "
+        ".parquet (default: print JSON lines)")  # fmt: skip
 
 
 def add_reading(command: argparse.ArgumentParser, *columns: str) -> AddFlag:
@@ -80,27 +77,26 @@ def add_reading(command: argparse.ArgumentParser, *columns: str) -> AddFlag:
     for name in columns:
         add(f"--{name}", metavar="COLUMN", default=name, help=f"{name} column")
     formats = tuple(tables.FORMATS)
-    add("--format", choices=formats, help="format of the input (default: by what is in it)")
-    add("--delimiter", metavar="CHARACTER", help="cell separator of CSV, such as ';', also of the "
-        "output (default: what the header shows)")  # fmt: skip
+    add("--format", metavar="FORMAT", choices=formats, help=f"{', '.join(formats)} (default: by "
+        "what is in INPUT)")  # fmt: skip
+    add("--delimiter", metavar="CHAR", help="cell separator of CSV, in and out (default: what the "
+        "header shows)")  # fmt: skip
     return add
 
 
-def add_columns(
-    command: argparse.ArgumentParser, *texts: str, image: str = "copied to the output"
-) -> AddFlag:
+def add_columns(command: argparse.ArgumentParser, *texts: str) -> AddFlag:
     """Add how a table is read whose columns are texts, id, model and image."""
     add = add_reading(command, *texts)
     add("--id", metavar="COLUMN", help="id column (default: id, if present; else rows are numbered "
         "from 1)")  # fmt: skip
     add("--number-rows", action="store_true", help="number rows from 1 although there is a column "
         "id")  # fmt: skip
-    add("--model", metavar="COLUMN", help=f"column with the model that wrote the {texts[0]} "
-        "(default: model, if present); several models get a leaderboard")  # fmt: skip
-    add("--image", metavar="COLUMN", help=f"column of image paths or row numbers, {image} "
-        "(default: image, if present)")  # fmt: skip
-    add("--images", metavar="DIR", type=Path, help="folder that image paths and names are "
-        "relative to (default: the table's)")  # fmt: skip
+    add("--model", metavar="COLUMN", help="column of models, for a leaderboard (default: model, if "
+        "present)")  # fmt: skip
+    add("--image", metavar="COLUMN", help="column of images: paths or row numbers (default: image, "
+        "if present)")  # fmt: skip
+    add("--images", metavar="DIR", type=Path, help="folder of relative image paths (default: the "
+        "table's)")  # fmt: skip
     return add
 
 
@@ -115,7 +111,7 @@ def add_running(
     Without a ``batch``, its default depends on the judge and the worker processes.
     """
     add = command.add_argument_group("running").add_argument
-    default = batch or f"{BATCH_ROWS}; with the embedded judge, for each worker process"
+    default = batch or f"{BATCH_ROWS}, for each worker process"
     add("--batch", type=positive, default=batch, help=f"{rows} to score and write at a time "
         f"(default: {default})")  # fmt: skip
     add("--overwrite", action="store_true", help="discard the rows in OUT and start over")
@@ -142,8 +138,8 @@ def build_table_settings(
 
 
 def add_reference_file(add: AddFlag) -> None:
-    add("--references", metavar="FILE", help="table or benchmark's file with the references, found "
-        "by the id of each row")  # fmt: skip
+    add("--references", metavar="FILE", help="table or benchmark's file of references, joined by "
+        "id")  # fmt: skip
 
 
 def get_reference_file(flags: argparse.Namespace) -> ReferenceFile | None:
@@ -171,34 +167,35 @@ def positive(text: str) -> int:
     return count(text, 1)
 
 
+TEST_SPLIT = "test"
+
+
 def add_dataset(add: AddFlag) -> None:
-    add("--dataset", metavar="NAME", help="dataset whose rows the image column numbers, with all "
-        "its options, as given to recipes/generate.py")  # fmt: skip
-    add("--split", default="test", metavar="NAME", help="split of the dataset")
-    add("--dataset-reference", default="reference", metavar="COLUMN", help="column of the dataset "
-        "with its references (default: reference)")  # fmt: skip
+    add("--dataset", metavar="NAME", help="dataset whose rows the image column numbers, with "
+        "all its options")  # fmt: skip
+    add("--split", default=TEST_SPLIT, metavar="NAME", help="split of the dataset")
+    add("--dataset-reference", default="reference", metavar="COLUMN", help="the dataset's "
+        "column of references")  # fmt: skip
 
 
 def add_metric(command: argparse.ArgumentParser, *, witness: bool = False) -> None:
     """Add the settings of POSH: its judge, its store and its settings file come first."""
     add = command.add_argument
-    group = command.add_argument_group("metric", "these flags override the settings file")
+    group = command.add_argument_group("metric (overrides --metric)")
     for each in fields(MetricSettings):
         if each.name == "witness" and not witness:
             continue
         add_flag = add if each.name in ("judge", "store") else group.add_argument
         kind = positive if each.name == "processes" else str
         add_flag(f"--{each.name}", type=kind, **each.metadata)
-    add("--metric", metavar="FILE", help="YAML or JSON file with judge, parser, coref, preset, "
-        "reader, witness, supported, store, weights, max_characters, pairs_at_once or processes; "
-        "or published, for the published metric; or a DAPO run's folder, for the metric that "
-        "trained it")  # fmt: skip
+    add("--metric", metavar="FILE", help="published, a settings file (docs/cli.md), or the folder "
+        "of the DAPO run that it trained")  # fmt: skip
     add_trust(group.add_argument)
 
 
 def add_differences(add: AddFlag) -> None:
     add("--allow-differences", action="store_true", help="compare models although they were "
-        "described with different settings, or scored differently")  # fmt: skip
+        "described or scored differently")  # fmt: skip
 
 
 def check_alike(origins: Origins, *, allowed: bool) -> None:
@@ -239,28 +236,32 @@ def add_trust(add: AddFlag) -> None:
 
 def add_reports(command: argparse.ArgumentParser, *, page: bool = True) -> None:
     """Add the files that a command writes besides what it prints."""
-    add = command.add_argument
     if page:
-        add("--page", metavar="FILE", help="write an HTML page")
-    add("--json", metavar="FILE", help="write all figures as JSON; - for standard output, "
-        "instead of the table")  # fmt: skip
+        command.add_argument("--page", metavar="FILE", help="write an HTML page")
+    add_json(command.add_argument)
+
+
+def add_json(add: AddFlag) -> None:
+    add("--json", metavar="FILE", help="write all figures as JSON; - prints them, and nothing "
+        "else")  # fmt: skip
 
 
 def show_figures(flags: argparse.Namespace, figures: object, table: str) -> None:
     """Print the table, or the figures for ``--json -``; write the figures to another file."""
     if flags.json != tables.STANDARD_STREAM:
         write_text(table)
-    if flags.json is not None:
-        write_figures(flags.json, figures)
+    write_figures(flags, figures)
 
 
-def write_figures(output: str, figures: object) -> None:
-    """Write figures as JSON to a file, or to standard output for ``-``."""
+def write_figures(flags: argparse.Namespace, figures: object) -> None:
+    """Print the figures for ``--json -``, or write them to the file that it names."""
+    if flags.json is None:
+        return
     text = json.dumps(figures, indent=2, ensure_ascii=False)
-    if output == tables.STANDARD_STREAM:
+    if flags.json == tables.STANDARD_STREAM:
         write_text(text)
     else:
-        write_file(Path(output), f"{text}\n".encode("utf-8", "replace"))
+        write_file(Path(flags.json), f"{text}\n".encode("utf-8", "replace"))
 
 
 def load_posh(flags: argparse.Namespace) -> PoSh:
@@ -269,6 +270,8 @@ def load_posh(flags: argparse.Namespace) -> PoSh:
 
 def load_dataset_images(flags: argparse.Namespace) -> DatasetImages | None:
     if not flags.dataset:
+        if flags.split != TEST_SPLIT:
+            raise InputError(f"--split {flags.split} is a split of --dataset: name that, too")
         return None
     from posh_reward.datasets.load_dataset import load_images
     from posh_reward.tables.dataset_images import DatasetImages

@@ -53,7 +53,7 @@ def add_harmonic(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     options.add_files(score)
     add = _add_judge(score)
-    columns = options.add_columns(score, "generation", image="shown to the judge")
+    columns = options.add_columns(score, "generation")
     columns("--question", metavar="COLUMN", help="column of the questions that the texts answer, "
             "for tasks vqa and vdu (default: question)")  # fmt: skip
     options.add_running(score, "texts")
@@ -184,7 +184,7 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--reviewer", metavar="MODEL", help="model that drops trivial, incomplete and unnatural "
         "pairs")  # fmt: skip
     add("--taboo", metavar="FILE", help="file of words that no pair may contain, one per line")
-    columns = options.add_columns(command, "caption", image="shown to the entailment judge")
+    columns = options.add_columns(command, "caption")
     _add_graphs(columns, "caption")
     _add_common(command, "captions")
     command.set_defaults(command=make_questions)
@@ -202,7 +202,7 @@ def _add_verify(command: argparse.ArgumentParser) -> None:
 def _add_score(command: argparse.ArgumentParser) -> None:
     options.add_files(command)
     others = RESPONSE_TEXTS[1:]
-    columns = options.add_columns(command, *others, image="shown to the entailment judge")
+    columns = options.add_columns(command, *others)
     columns("--generation", metavar="COLUMN", default="response", help="column of the responses")
     _add_graphs(columns, "generation", *others)
     _add_common(command, "responses")

@@ -24,19 +24,16 @@ if TYPE_CHECKING:
 MAX_SHOWN_COMPLETIONS = 400
 REPORT_HELP = f"""\
 Write one HTML page that needs no network: distributions, the details that are invented and left out
-most often, a table to sort, filter and search, and for each pair both texts, with what was not
-found in the other marked by grade. Score with --elements, or nothing is marked. Rows of several
-models are compared, also in the terminal: means, and differences to a baseline, paired by id.
-The page's address has the filters and the open pair, so that it can be sent. With Pillow, and an
-image column of paths (relative to here or to the folder of SCORES) or of row numbers of --dataset,
-the page shows the images; with Matplotlib, plots of the models.
+most often, and each pair's texts with what was not found in the other marked by grade. Score with
+--elements, or nothing is marked. Rows of several models are compared, also in the terminal. With
+Pillow and an image column of paths (relative to here or to the folder of SCORES) or of row numbers
+of --dataset, the page has the images; with Matplotlib, plots of the models.
 
 For the folder of a training run with log_completions, also while it goes on, the page shows what
-the policy learns to say: curves, details with their trend, and completions of steps to choose,
-marked, beside their images (of the dataset in run.json, or --dataset).
+the policy learns to say, beside the images of the dataset in run.json, or --dataset.
 
-For output of `harmonic score`, `rubric score` and `prove score` the page shows each score as a bar
-with its reason, next to the image and the texts.
+For output of `harmonic score`, `rubric score` and `prove score` it shows each score with its
+reason.
 
 {options.SCORES_MEANING}"""
 
@@ -54,8 +51,7 @@ def add_report(command: argparse.ArgumentParser) -> None:
         "one in SCORES)")  # fmt: skip
     add("--plots", metavar="DIR", help="also draw leaderboard, length and precision_recall as "
         ".png and .svg (needs Matplotlib)")  # fmt: skip
-    add("--json", metavar="FILE", help="write all figures as JSON; - for standard output, without "
-        "a page unless -o names one")  # fmt: skip
+    options.add_json(add)
     add("--shown", type=options.positive, default=MAX_SHOWN_COMPLETIONS, help="of a run: "
         "completions to show with their marks")  # fmt: skip
     options.add_differences(add)
@@ -87,8 +83,7 @@ def write_report(flags: argparse.Namespace) -> int:
 def _write_results(flags: argparse.Namespace, page: str, figures: dict[str, Any]) -> None:
     from posh_reward.tables.tables import STANDARD_STREAM, standard_output
 
-    if flags.json is not None:
-        options.write_figures(flags.json, figures)
+    options.write_figures(flags, figures)
     if flags.output != STANDARD_STREAM:
         options.write_file(Path(flags.output), page.encode("utf-8"))
     elif flags.json != STANDARD_STREAM:

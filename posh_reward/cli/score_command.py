@@ -20,19 +20,11 @@ if TYPE_CHECKING:
 
 
 SCORE_HELP = f"""\
-Score each generation of a table against its reference. OUT gets one row per pair: id (the row's
-number, or --id), model and image (if INPUT has them), generation, reference, precision, recall, f1,
-failure (kind and detail), unparsed, doubtful_share, generation_elements and reference_elements (how
-many were graded), signature and sentences (of each its span, and with which probabilities the
-reference contradicts, does not mention or supports it; empty without --reader). A pair with a
-missing cell or an empty reference has no score, and its row says why. The precision of an empty
-generation is 1, with 0 generation_elements.
+Score each generation of a table against its reference. OUT gets one row per pair, with id, both
+texts, precision, recall, f1 and more (docs/cli.md). A pair that cannot be scored has the reason in
+its column failure. A killed run resumes with the same command.
 
-{options.SCORES_MEANING}
-
-A killed run resumes with the same command. Unless OUT is JSON lines, finished rows are kept in
-OUT.journal.jsonl until OUT is complete. In CSV, text that a spreadsheet would run as a formula is
-written with an apostrophe before it."""
+{options.SCORES_MEANING}"""
 EXPLAIN_HELP = f"""\
 Score one pair and show it in the terminal. A text can come from a file (@caption.txt) or from
 standard input (@-); write @@ to begin a text with an at sign.
@@ -50,12 +42,13 @@ def add_score(command: argparse.ArgumentParser) -> None:
     reading = options.add_columns(command, "generation", "reference")
     options.add_reference_file(reading)
     reading("--clean", action="store_true", help="read both texts as rewards do, without thoughts "
-            "and markup; signatures then have texts:cleaned (default: as given)")  # fmt: skip
+            "and markup")  # fmt: skip
     options.add_dataset(reading)
     options.add_metric(command, witness=True)
     add = options.add_running(command, "pairs", None)
-    add("--unchecked", action="store_true", help="score with a judge that does not tell identical "
-        "texts from unrelated ones, too")  # fmt: skip
+    options.add_json(add)
+    add("--unchecked", action="store_true", help="score with a judge that fails its first check "
+        "(docs/cli.md), too")  # fmt: skip
     command.set_defaults(command=score_pairs)
 
 
@@ -66,13 +59,15 @@ def add_explain(command: argparse.ArgumentParser) -> None:
     add("reference", metavar="REFERENCE", help="the text that says what is true")
     add("--image", metavar="FILE", help="the image, for a witness")
     add("--limit", type=options.positive, default=10, help="most elements to list, worst first")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="when to use colors; "
-        "auto: on a terminal, unless NO_COLOR is set")  # fmt: skip
+    add("--color", metavar="WHEN", choices=("auto", "always", "never"), default="auto", help="auto "
+        "(on a terminal, unless NO_COLOR is set), always or never (default: auto)")  # fmt: skip
+    options.add_json(add)
     options.add_metric(command, witness=True)
     command.set_defaults(command=explain_pair)
 
 
 def score_pairs(flags: argparse.Namespace) -> int:
+    _check_outputs(flags)
     if flags.unchecked:
         os.environ[UNCHECKED_VARIABLE] = "1"  # also for a served model's own check
     texts = {"generation": flags.generation, "reference": flags.reference}
@@ -97,12 +92,22 @@ def score_pairs(flags: argparse.Namespace) -> int:
     origins = tally.origins
     warnings = [*origins.trained_otherwise(posh.signature), *origins.unchecked(), *origins.gaps()]
     options.print_warnings(warnings, settings.references)
+    cleaned = CLEANED_SUFFIX if flags.clean else ""
     if not flags.quiet:
-        cleaned = CLEANED_SUFFIX if flags.clean else ""
         print(f"{tally}\n{posh.signature}{cleaned}", file=sys.stderr)
         if posh.store is not None:
             print(posh.store, file=sys.stderr)
+    options.write_figures(flags, {"signature": posh.signature + cleaned, **tally.figures()})
     return EXIT_INCOMPLETE if tally.failures else EXIT_OK
+
+
+def _check_outputs(flags: argparse.Namespace) -> None:
+    """Refuse figures in place of another file, or amid the rows on standard output."""
+    from posh_reward.tables.tables import STANDARD_STREAM
+
+    options.check_replaceable(flags.json, options.FIGURES_START)
+    if flags.json == flags.output == STANDARD_STREAM:
+        raise InputError("rows and figures would both be printed: name a file with -o or --json")
 
 
 def _attach_dataset(flags: argparse.Namespace, posh: PoSh) -> Metric:
@@ -125,18 +130,21 @@ def explain_pair(flags: argparse.Namespace) -> int:
     texts = [flags.generation, flags.reference]
     if texts == ["@-", "@-"]:
         raise InputError("only one of the two texts can come from standard input")
+    options.check_replaceable(flags.json, options.FIGURES_START)
     posh = options.load_posh(flags)
     if posh.wants_images and flags.image is None:
         raise InputError("the witness needs an image: name it with --image")
     images = [flags.image] if posh.wants_images else None
     generation, reference = map(options.read_text, texts)
     scores = posh.score([generation], [reference], images)[0]
+    row = write_row("posh", scores)
     if scores.failure is None:
-        for why in POSH_COLUMNS.doubts(write_row("posh", scores)):
+        for why in POSH_COLUMNS.doubts(row):
             print(f"do not rely on this score: {why}", file=sys.stderr)
     width = min(get_terminal_size().columns, 100)
     color = _wants_color(flags.color)
-    options.write_text(element_marks.explain(scores, color=color, width=width, worst=flags.limit))
+    text = element_marks.explain(scores, color=color, width=width, worst=flags.limit)
+    options.show_figures(flags, row, text)
     return EXIT_OK if scores.failure is None else EXIT_INCOMPLETE
 
 

@@ -22,6 +22,7 @@ from posh_reward.errors import (
     install_command,
     on_one_line,
 )
+from posh_reward.process.progress import say_while_waiting
 from posh_reward.settings import shorten, shorten_list, suggest_name
 from posh_reward.text_values import has_text, read_text
 from posh_reward.types import Failure
@@ -42,6 +43,7 @@ REFERENCE_COLUMN_REMEDY = (
     "name its column of references: load_images(..., reference_column=...), or a recipe's "
     "--reference_column, generate.py's --reference, otherwise --dataset-reference"
 )
+ASKS_HUB = " from the hub; without a network, half a minute passes before an error"
 MAX_BROKEN_IMAGES_NAMED = 5  # in an error
 OTHER_SPLIT_NAMES = {"val": "validation", "validation": "val"}
 """Two names of one split: DOCENT has ``val``, others ``validation``."""
@@ -259,8 +261,9 @@ def _with_columns(dataset: Dataset, name: str, split: str, reference_column: str
         (reference_column, REFERENCE_COLUMN_REMEDY),
     ):
         if column not in dataset.column_names:
+            hint = suggest_name(column, dataset.column_names)
             known = shorten_list(dataset.column_names)
-            raise ConfigError(f"{name!r} has no column {column!r} (it has {known}): {remedy}")
+            raise ConfigError(f"{name!r} has no column {column!r}{hint}, but {known}: {remedy}")
     if reference_column != "reference":
         others = [other for other in dataset.column_names if other != "reference"]
         dataset = dataset.select_columns(others).rename_column(reference_column, "reference")
@@ -346,9 +349,10 @@ def existing_split(split: str, names: Collection[str], where: str) -> str:
         name, bracket, rows = part.partition("[")
         known = name if name in names else OTHER_SPLIT_NAMES.get(name)
         if known is None or known not in names:
+            hint = suggest_name(name, names)
             raise ConfigError(
-                f"{where} has no split {name!r}: use one of {', '.join(names)} (--split; in a "
-                "recipe --dataset_train_split or --dataset_test_split)"
+                f"{where} has no split {name!r}{hint}: use one of {', '.join(names)} (--split; in "
+                "a recipe --dataset_train_split or --dataset_test_split)"
             )
         parts.append(known + bracket + rows)
     return "+".join(parts)
@@ -373,7 +377,9 @@ def open_split(name: str, split: str) -> Dataset:
             return saved[existing_split(split, saved, repr(name))]
         if path.is_file():
             return _read_file(path, split)
-        return _prepare_split(name, split)
+        where = "" if local else ASKS_HUB
+        with say_while_waiting(f"still loading {name}{where}"):
+            return _prepare_split(name, split)
     except ConfigError:
         raise
     except (OSError, ValueError, RuntimeError, DatasetsError) as error:
@@ -400,7 +406,7 @@ def _prepare_split(name: str, split: str) -> Dataset:
 
     builder = load_dataset_builder(name)
     # The card may list the splits. Otherwise they follow from the names of files.
-    names = list(builder.info.splits or builder.config.data_files or ())
+    names = list(map(str, builder.info.splits or builder.config.data_files or ()))
     split = existing_split(split, names, repr(name))
     builder.download_and_prepare()
     return builder.as_dataset(split=split)

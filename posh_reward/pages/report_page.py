@@ -283,15 +283,11 @@ def render_pairs_page(
 
 def report_figures(contents: ReportContents, baseline: str | None = None) -> dict[str, Any]:
     """Return the figures of a page as plain data: means, differences, and the details."""
-    totals = contents.score_totals
     return {
-        "pairs": len(contents.pairs),
+        **contents.score_totals.figures(),
         "signatures": list(contents.signatures),
-        "models": [asdict(each) for each in totals.average_by_model()],
         "baseline": standings.choose_baseline(contents.models, baseline),
         "differences": [asdict(each) for each in contents.gains(baseline)],
-        "failures": {reason: rows.count for reason, rows in totals.failures.items()},
-        "doubts": {reason: rows.count for reason, rows in totals.doubts.items()},
         "details": list_detail_figures(contents.details),
     }
 

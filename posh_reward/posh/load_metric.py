@@ -15,6 +15,7 @@ from posh_reward.settings import (
     SETTINGS_SUFFIXES,
     build_from_settings,
     read_settings,
+    suggest_name,
     validate_safety,
 )
 from posh_reward.shipped import list_settings, shipped_path
@@ -38,37 +39,32 @@ class MetricSettings:
     """
 
     judge: str | None = _make_setting(
-        "judge: embedded (default, needs no download), vllm (Qwen3-14B), transformers "
-        "(Qwen3-1.7B), a server's address (http://localhost:8080), or a settings file"
+        "embedded (default, needs no download), vllm (Qwen3-14B), transformers (Qwen3-1.7B), a "
+        "server's address (http://localhost:8080), or a settings file"
     )
     parser: str | None = _make_setting(
-        "parser: embedded (default), or an installed spaCy pipeline (the paper's: en_core_web_trf)"
+        "embedded (default), or a spaCy pipeline (the paper's: en_core_web_trf)"
     )
     coref: str | None = _make_setting(
-        "coreference resolver: rules (default, needs no download), none, or maverick, which needs "
-        "a setup (docs/coref.md)"
+        "coreference: rules (default), none, or maverick (docs/coref.md)"
     )
     preset: str | None = _make_setting(
-        "wording of questions and rules of graphs: released (default), paper, prefix-first"
+        "wording and rules of graphs: released (default), paper, prefix-first"
     )
     reader: str | None = _make_setting(
-        "reads each sentence against the reference as a whole: judge, embedded, an NLI "
-        "cross-encoder's folder or name, a language model's settings file, or none "
-        "(docs/sentences.md; default: none, but judge in a reward with the embedded judge)"
+        "reads sentences whole (docs/sentences.md): judge, embedded, an NLI cross-encoder, a "
+        "settings file, none (default, but judge in rewards by the embedded judge)"
     )
     witness: str | None = _make_setting(
-        "model to ask about the image where the reference does not support the text: judge, if it "
-        "sees images; another model's settings file; or the name of drawn images, such as "
-        "scenes:plain=1 (default: none)"
+        "looks at the image where the reference does not support the text: judge, a settings "
+        "file, or drawn images, such as scenes:plain=1 (default: none)"
     )
     store: str | None = _make_setting(
-        "file that keeps scene graphs and language models' answers for other runs; created if "
-        "missing",
+        "file that keeps scene graphs and language models' answers for other runs",
         "FILE",
     )
     processes: int | None = _make_setting(
-        "worker processes that read texts, and judge by the embedded judge (default: as many as "
-        "this process has cores and memory for, once there is work for them; 1: none)",
+        "worker processes (default: as cores, memory and work allow; 1: none)",
         "N",
     )
 
@@ -130,8 +126,9 @@ def _read_options(settings: str | PathLike[str] | Mapping[str, Any] | None) -> d
         return read_settings(path, "the metric's settings")
     names = list_settings("configs/metric")
     if path.name != str(settings) or path.name not in names:
+        hint = suggest_name(settings, names)
         raise InputError(
-            f"unknown settings {str(settings)!r}: use a .yaml or .json file, or one of "
+            f"unknown settings {str(settings)!r}{hint}: use a .yaml or .json file, or one of "
             f"{', '.join(names)}"
         )
     return read_settings(shipped_path(f"configs/metric/{path.name}.yaml"))

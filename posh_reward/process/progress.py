@@ -1,9 +1,13 @@
-"""Progress of long work: a bar on a terminal, elsewhere occasional lines."""
+"""Progress of long work: a bar on a terminal, elsewhere occasional lines; and long waits."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
 TERMINAL_VARIABLE = "TTY_COMPATIBLE"
 """Variable set to 1 if standard error is a pipe whose output is shown on a terminal."""
 SECONDS_BETWEEN_LINES = 30.0  # shorter work prints none
+QUIET_SECONDS = 3.0  # a wait this short is not worth a line
 LINE_FORMAT = "{desc}: {n_fmt} of {total_fmt} {unit}s after {elapsed}, {remaining} left{postfix}"
 ENDLESS_FORMAT = "{desc}: {n_fmt} {unit}s after {elapsed}{postfix}"
 """The line if the total is unknown."""
@@ -33,6 +38,26 @@ def progress_bar(
         options["file"] = LineStream(sys.stderr)
         options["bar_format"] = ENDLESS_FORMAT if total is None else LINE_FORMAT
     return tqdm(desc=name, total=total, unit=unit, disable=quiet, **options)
+
+
+@contextmanager
+def say_while_waiting(what: str) -> Iterator[None]:
+    """Print what a block waits for, and how long it has; on a terminal once, for bars to follow."""
+    ended = Event()
+
+    def say() -> None:
+        begun, pause = time.monotonic(), QUIET_SECONDS
+        while not ended.wait(pause):
+            print(f"{what} ({time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
+            pause = SECONDS_BETWEEN_LINES
+            if on_terminal():
+                return
+
+    Thread(target=say, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 class LineStream:

@@ -72,6 +72,7 @@ MAX_IMAGE_BYTES_PER_REQUEST = 16_000_000  # in base64, unless one image alone is
 FIRST_PAUSE_SECONDS = 0.2  # before the second try; later pauses double
 MAX_PAUSE_SECONDS = 15.0  # between two tries
 QUIET_SECONDS = 3.0  # without a server before the wait is logged
+BUSY_SECONDS = 15.0  # that a server may be busy, as many ranks make it, before that is logged
 FIRST_ANSWER_SECONDS = 60.0
 """Patience with an address at which nobody has answered yet and nobody listens: it may be wrong. A
 server listens before it loads its judge, so this has to last only for the start of a process."""
@@ -269,17 +270,25 @@ class RemoteMetric:
                     return Failure("engine", reason)
                 if away and waited > QUIET_SECONDS:
                     self._say_waiting()
+                elif waited > BUSY_SECONDS:
+                    self._say_waiting(error.reason)
             else:
                 self._waiting = False
                 return reply
             await asyncio.sleep(wait)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
-    def _say_waiting(self) -> None:
-        """Log once, until the next reply, that a server is waited for."""
-        if not self._waiting:
-            self._waiting = True
-            logger.warning("waiting for the metric's server at %s: %s", self.url, UNREACHED_HINT)
+    def _say_waiting(self, why: str = UNREACHED_HINT) -> None:
+        """Log once, until the next reply, that a server is waited for, and for how long."""
+        if self._waiting:
+            return
+        self._waiting = True
+        limit = f"{self._patience:.0f} s"
+        if self._info is None and self._patience > FIRST_ANSWER_SECONDS:
+            limit += f", or {FIRST_ANSWER_SECONDS:.0f} s if nobody listens there"
+        logger.warning(
+            "waiting for the metric's server at %s: %s (giving up after %s)", self.url, why, limit
+        )
 
     def _explain_refusal(self, error: server_http.ExchangeError) -> tuple[str, str]:
         """Return code and reason of a refusal; without a code unless our server sent it."""

@@ -25,7 +25,7 @@ from posh_reward.metrics.records import (
 )
 from posh_reward.process.progress import progress_bar
 from posh_reward.provenance import ORIGIN_COLUMN, Origins, read_origin
-from posh_reward.settings import shorten, shorten_list
+from posh_reward.settings import shorten, shorten_list, suggest_name
 from posh_reward.tables import tables
 from posh_reward.tables.item_ids import ItemIds
 from posh_reward.tables.reading import open_rows
@@ -150,10 +150,11 @@ def check_column(present: Mapping[str, object], name: str, flag: str, column: st
     """Raise ``InputError`` if a column is missing; None requires no column."""
     if column is not None and column not in present:
         names, flag = shorten_list(present), flag.replace("_", "-")
+        hint = suggest_name(column, present)
         remedy = f"name the right one with --{flag}"
         if len(present) == 1:
             remedy += ", or the --delimiter"
-        raise InputError(f"{name} has no column {shorten(column)}, but {names}: {remedy}")
+        raise InputError(f"{name} has no column {shorten(column)}{hint}, but {names}: {remedy}")
 
 
 def read_items(

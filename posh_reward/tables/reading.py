@@ -45,7 +45,13 @@ from posh_reward.types import Failure, is_missing
 UTF_16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 MAX_WORKBOOK_BYTES = 1_000_000_000  # unpacked: the library reads a workbook whole
 ZIP_MAGIC, OLD_EXCEL_MAGIC = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # first bytes of workbooks
+NEEDS_TABLE = "not a table: name one with the texts in columns (data/README.md)"
 REMEDIES_BY_MAGIC = {
+    b"\x89PNG": f"is an image, {NEEDS_TABLE}",
+    b"\xff\xd8\xff": f"is an image, {NEEDS_TABLE}",
+    b"RIFF": f"is an image or a sound, {NEEDS_TABLE}",
+    b"%PDF": f"is a PDF, {NEEDS_TABLE}",
+    b"SQLite format 3": f"is a database, {NEEDS_TABLE}",
     b"\x1f\x8b": "is compressed: unpack it",
     b"\x93NUMPY": "is an array: write a table of it",
 }

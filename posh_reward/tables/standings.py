@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import inf, isnan, nan
 from statistics import fmean
@@ -17,6 +17,7 @@ from posh_reward.markup import find_markup
 from posh_reward.metrics.records import find_failure_reason
 from posh_reward.models.model import explain_doubtful_replies
 from posh_reward.provenance import Origins
+from posh_reward.settings import shorten
 from posh_reward.tables.statistics import (
     MIN_VALUES_FOR_SIGN,
     Interval,
@@ -31,6 +32,7 @@ from posh_reward.types import SentenceVerdict, score_in_means
 MAX_LISTED_IDS = 10  # that a summary names for each reason; a line of a terminal has room for them
 SCORED_TEXTS = ("generation", "reference")
 NOT_ENGLISH = "the {side} does not read like English, the only supported language"
+SIDE_NOT_ENGLISH = {NOT_ENGLISH.format(side=side): side for side in SCORED_TEXTS}
 NOTHING_ASKED = "the reference names nothing to look for, so recall is 1 for any generation"
 NOTHING_WRITTEN = "the generation is empty, so nothing in it is wrong (precision is 1)"
 NOTHING_SAID = "the generation names nothing that could be wrong, so its precision is 1"
@@ -130,9 +132,11 @@ class ReasonCount:
 
     count: int = 0
     ids: list[str | int] = field(default_factory=list)  # of the first few
+    example: str = ""  # the first one's text, where it shows the reason
 
-    def add(self, id: str | int) -> None:
+    def add(self, id: str | int, example: str = "") -> None:
         self.count += 1
+        self.example = self.example or example
         if self.count <= MAX_LISTED_IDS:
             self.ids.append(id)
 
@@ -183,7 +187,8 @@ class ScoreTotals:
             self.failures.setdefault(find_failure_reason(row) or "", ReasonCount()).add(row["id"])
             return
         for doubt in self.metric_columns.doubts(row):
-            self.doubts.setdefault(doubt, ReasonCount()).add(row["id"])
+            example = row.get(SIDE_NOT_ENGLISH.get(doubt, "")) or ""
+            self.doubts.setdefault(doubt, ReasonCount()).add(row["id"], example)
         model.lengths.append(words)
         for sentence in row.get("sentences") or ():
             model.sentences += 1
@@ -237,9 +242,20 @@ class ScoreTotals:
         lines += [*reason_lines(self.failures), *self.partial_means(), *self.doubtful()]
         return "\n".join([first, *lines])
 
+    def figures(self) -> dict[str, Any]:
+        """What the summary says, for JSON: each model's means, and rows without a good score."""
+        return {
+            "rows": self.rows,
+            "models": [asdict(each) for each in self.average_by_model()],
+            "failures": {why: asdict(rows) for why, rows in self.failures.items()},
+            "doubts": {why: asdict(rows) for why, rows in self.doubts.items()},
+        }
+
     def doubtful(self) -> Iterator[str]:
         """Name rows whose scores mean little."""
-        return (f"do not rely on {rows}: {why}" for why, rows in self.doubts.items())
+        for why, rows in self.doubts.items():
+            example = f", such as {shorten(rows.example)}" if rows.example else ""
+            yield f"do not rely on {rows}: {why}{example}"
 
 
 @dataclass(frozen=True, slots=True)

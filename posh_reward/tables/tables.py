@@ -32,7 +32,7 @@ from posh_reward.metrics.records import (
 )
 from posh_reward.process.locks import open_alone, whole_file
 from posh_reward.provenance import ORIGIN_COLUMN
-from posh_reward.settings import shorten
+from posh_reward.settings import shorten, suggest_file
 from posh_reward.tables.layouts import Row as Row
 from posh_reward.types import Failure, Scores
 
@@ -62,6 +62,7 @@ FORMATS = {
 FORMAT_BY_ENDING = {
     **{f".{name}": name for name in FORMATS}, ".ndjson": "jsonl", ".jsonlines": "jsonl",
 }  # fmt: skip
+TABLE_ENDINGS = (*FORMAT_BY_ENDING, ".json", ".xlsx", ".xls", ".ods")
 
 
 def find_format(name: str, delimiter: str | None = None) -> Format:
@@ -305,9 +306,24 @@ def open_source(name: str) -> Iterator[IO[bytes]]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise InputError(f"cannot read {name!r}: {error.strerror}") from None
+        raise InputError(
+            f"cannot read {shorten(name)}: {_explain_unreadable(path, error)}"
+        ) from None
     with file:
         yield file
+
+
+def _explain_unreadable(path: Path, error: OSError) -> str:
+    """Tell why a table cannot be opened, and what may have been meant."""
+    if isinstance(error, IsADirectoryError):
+        names = sorted(each.name for each in path.iterdir() if each.suffix in TABLE_ENDINGS)
+        example = f", such as {names[0]!r}" if names else ""
+        return f"it is a folder; name a file in it{example}"
+    if len(path.name.split()) > 1 and not path.suffix:
+        return "there is no such file; for two texts: posh-reward explain TEXT REFERENCE"
+    if isinstance(error, FileNotFoundError):
+        return f"there is no such file{suggest_file(path)}"
+    return str(error.strerror)
 
 
 def standard_input() -> BinaryIO:

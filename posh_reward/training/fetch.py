@@ -5,6 +5,7 @@ Afterwards the run works with ``HF_HUB_OFFLINE=1``, on a node without network.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posh_reward.datasets.load_dataset import check_dataset, check_name_of_hub, is_drawn
-from posh_reward.errors import ConfigError, MissingDependencyError, PoshError, install_command
+from posh_reward.errors import (
+    ConfigError,
+    MissingDependencyError,
+    PoshError,
+    install_command,
+    on_one_line,
+)
 from posh_reward.graph.maverick import PAPER_WEIGHTS, default_env, locate_python, make_env
 from posh_reward.models.hub import MODEL_FILES, find_missing_file
 from posh_reward.posh.load_judge import ROLES, engine_settings, list_engines
 from posh_reward.posh.load_metric import read_metric
 from posh_reward.process.child import run_command
+from posh_reward.process.progress import say_while_waiting
 from posh_reward.process.python import python_module
 from posh_reward.settings import read_settings
 
@@ -28,7 +36,9 @@ MAVERICK_ENCODER = "microsoft/deberta-v3-large"
 """Encoder that Maverick loads from the hub, in addition to its own weights."""
 ENCODER_FILES = ("config.json", "spm.model", "pytorch_model.bin")
 
-ASSET_STATES = ("here", "missing", "fetched")  # of an asset; "missing" only in a dry run
+ASSET_STATES = ("here", "missing", "fetching", "fetched")
+"""Of an asset: ``missing`` only in a dry run; ``fetching`` comes before the last or a failure."""
+NO_DOWNLOAD = "check the name, the network and, for a gated model, `hf auth login`"
 
 Kind = Literal["model", "dataset", "spacy", "environment"]
 
@@ -177,12 +187,14 @@ def fetch_asset(asset: Asset) -> None:
             # spaCy chooses the package for its own version, and runs `python -m pip`, which would
             # import from the working folder.
             command = python_module("spacy", "download", asset.name)
-            run_command(command, stdout=sys.stderr, cwd=sys.prefix).check_returncode()
+            done = run_command(command, stdout=sys.stderr, stderr=subprocess.PIPE, cwd=sys.prefix)
+            if done.returncode:
+                raise RuntimeError(done.stderr.strip().rpartition("\n")[2])
         else:
             make_env(Path(asset.name))
     except Exception as error:  # the hub's client, pip and datasets raise many kinds
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ConfigError(f"{asset.name} cannot be fetched: {reason}") from error
+        reason = on_one_line((str(error).strip() or type(error).__name__).splitlines()[0])
+        raise ConfigError(f"{asset.name} cannot be fetched: {reason}; {NO_DOWNLOAD}") from error
     if asset.kind == "model" and not is_here(asset):
         raise ConfigError(
             f"{asset.name} has no {' or no '.join(asset.files)} on the hub, so it cannot be loaded "
@@ -254,8 +266,10 @@ def fetch_all(assets: list[Asset], *, dry_run: bool) -> Iterator[tuple[Asset, st
         elif offline is not None:
             yield asset, offline
         else:
+            yield asset, "fetching"
             try:
-                fetch_asset(asset)
+                with say_while_waiting(f"still fetching {asset.name}"):
+                    fetch_asset(asset)
             except PoshError as error:
                 yield asset, str(error)
             else:

@@ -18,6 +18,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import shlex
 import shutil
 import sys
 import time
@@ -36,7 +38,7 @@ import torch
 
 from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
-from posh_reward.errors import PoshError
+from posh_reward.errors import PoshError, installed_version
 from posh_reward.pages.element_marks import PairCard, render_pairs
 from posh_reward.pages.model_plots import INK_COLOR, PRECISION_COLOR, RECALL_COLOR, style_axes
 from posh_reward.process.child import run_command
@@ -67,6 +69,8 @@ MODELS = {
     "SFT, then DAPO (other images)": "dapo",
 }
 """Model in the table -> the folder of its weights."""
+PACKAGES = ("posh-reward", "torch", "transformers", "trl")
+"""What a card names the versions of."""
 TWO_CORES_CONFIG = "configs/accelerate/cpu_2.yaml"
 HACKING_SIGNS = {
     "posh/length_ratio": "words per word of the reference",
@@ -98,11 +102,14 @@ def main() -> None:
     flags.output.mkdir(parents=True, exist_ok=True)
     try:
         train_models(flags.output, str(flags.seed))
-        write_results(flags.output, score_held_out(flags.output))
+        summary = write_results(flags.output, score_held_out(flags.output))
     except KeyboardInterrupt:
         sys.exit("\nstopped; finished stages are kept in demo/: `make demo` continues from there")
     except PoshError as error:  # such as scores that an older version has kept
         sys.exit(f"demo.py: {error}")
+    card = format_card(summary, flags.output, flags.seed, flags.threads)
+    (flags.output / "card.md").write_text(f"```\n{card}\n```\n", encoding="utf-8")
+    print(f"\n{card}")
 
 
 def train_models(output: Path, seed: str) -> None:
@@ -147,8 +154,8 @@ def score_held_out(output: Path) -> dict[str, list[Row]]:
     return {name: [row for row in rows if row["model"] == name] for name in MODELS}
 
 
-def write_results(output: Path, rows: dict[str, list[Row]]) -> None:
-    """Write the table with the gains, the plot and the page; print the first."""
+def write_results(output: Path, rows: dict[str, list[Row]]) -> str:
+    """Write the figures, the plot and the page; return the table with the gains."""
     untrained, before, sft, f1, dapo, control = (rows[name] for name in MODELS)
     with stage("A table, a plot and a page", None):
         ranked = average_by_model(chain.from_iterable(rows.values()))
@@ -171,13 +178,24 @@ def write_results(output: Path, rows: dict[str, list[Row]]) -> None:
         }
         (output / "reward.png").write_bytes(run_plot(read_history(output / "dapo")))
         for name, content in (
-            ("summary.txt", text),
             ("summary.json", json.dumps(figures, indent=2)),
             ("page.html", render_pairs(draw_cards(sft, dapo), in_pairs=True)),
         ):
             (output / name).write_text(content + "\n", encoding="utf-8")
-    print(f"\n{text}\n\nplot: {output / 'reward.png'}\npage: {output / 'page.html'}")
-    print(
+    return text
+
+
+def format_card(summary: str, output: Path, seed: int, threads: int) -> str:
+    """Return what a reader needs to judge the run and to repeat it, in the checkout's root."""
+    folder = os.path.relpath(output)
+    versions = [f"{name} {installed_version(name)}" for name in PACKAGES]
+    again = ["python", "recipes/demo/demo.py", "--overwrite",
+             "--seed", str(seed), "--threads", str(threads), "-o", folder]  # fmt: skip
+    return (
+        f"{', '.join(versions)}, Python {platform.python_version()}; seed {seed}\n"
+        f"again: {shlex.join(again)}\n\n"
+        f"{summary}\n\n"
+        f"plot: {folder}/reward.png, page: {folder}/page.html, figures: {folder}/summary.json\n"
         f"done in {(time.time() - BEGUN) / 60:.1f} minutes on this machine, "
         f"{(LOADED - BEGUN) / 60:.1f} of them for installation"
     )

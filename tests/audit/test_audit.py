@@ -267,7 +267,7 @@ def test_settings_name_the_column(tmp_path: Path, capsys: Capture) -> None:
     assert "has 5 rows: use 7 at least" in capsys.readouterr().err
     data.write_text('{"reference": "A dog."}')
     assert audit(str(data), str(posh)) == EXIT_UNUSABLE
-    assert "has a text in the column caption" in capsys.readouterr().err
+    assert "has no column 'caption', but 'reference'" in capsys.readouterr().err
 
 
 @slow

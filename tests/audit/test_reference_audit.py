@@ -103,7 +103,7 @@ def test_docents_layout_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit, match="2"):
         main(["audit-references", str(folder), "--allow"])
     assert main(["audit-references", str(folder), "--reference", "caption"]) == 2
-    assert "no row of" in capsys.readouterr().err
+    assert "has no column 'caption', but 'uuid'" in capsys.readouterr().err
 
 
 MARKED = (

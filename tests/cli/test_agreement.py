@@ -1,6 +1,7 @@
 """``agreement`` as people run it: real files, from judgments to a table, JSON, a page, a plot."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def found_json(capsys: pytest.CaptureFixture[str]) -> Any:
 
 @pytest.mark.slow
 def test_docent_with_everything_to_compare(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = docent_rows(8)
     for row in rows:
@@ -35,17 +36,18 @@ def test_docent_with_everything_to_compare(
     ])  # fmt: skip
     source = write_rows(tmp_path / "docent.jsonl", rows)
     arguments = ("agreement", "docent", source, *QUICK, "--column", "mine", "--scores",
-                 f"file={scores}", "--baseline", "length,cider")  # fmt: skip
+                 f"file={scores}", "--baseline", "length,cider,rouge")  # fmt: skip
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     assert run(*arguments) == EXIT_OK
     said = capsys.readouterr().out
-    for words in ("docent.jsonl: 8 pairs of 4 images", "minus POSH", "CIDEr: not measured",
+    for words in ("docent.jsonl: 8 pairs of 4 images", "minus POSH", "ROUGE-LS: not measured",
                   "POSH (paper, Table 3)", "0.599", "Higher is better"):  # fmt: skip
         assert words in said
     assert run(*arguments, "--json", "-", "--store", tmp_path / "kept.sqlite") == EXIT_OK
     found = found_json(capsys)
     names = [metric["name"] for metric in found["metrics"]]
-    assert names == ["POSH", "file", "length", "mine", "CIDEr"]
-    assert found["metrics"][3]["figures"]["overall rho"]["rows"] == 8
+    assert names == ["POSH", "file", "length", "CIDEr", "mine", "ROUGE-LS"]
+    assert found["metrics"][4]["figures"]["overall rho"]["rows"] == 8
     assert found["metrics"][0]["signature"].startswith("posh|")
     assert found["compared_with"] == "POSH"
     # Graphs of all texts are kept, so that a run that broke off does not parse them again.

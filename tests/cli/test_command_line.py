@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from argparse import Action, ArgumentParser, _SubParsersAction
+from argparse import SUPPRESS, Action, ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +51,61 @@ def test_an_unknown_flag_is_answered_with_the_most_similar_one(
     similar = "--output" if command == "score" else "--json"
     said = capsys.readouterr().err
     assert f"(did you mean {similar!r}?) (flags: posh-reward {command} --help)" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("scroe pairs.csv", "COMMAND: 'scroe' (did you mean 'score'?) is none of score, explain"),
+        ("judges comapre x", "COMMAND: 'comapre' (did you mean 'compare'?) is none of compare"),
+        ("score x --format CVS", "--format: 'CVS' (did you mean 'csv'?) is none of jsonl, csv"),
+    ],
+)
+def test_an_unknown_choice_is_answered_with_the_most_similar_one(
+    words: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    assert ended.value.code == EXIT_UNUSABLE
+    said = capsys.readouterr().err
+    assert hint in said
+    assert said.count("\n") == 1
+
+
+def test_every_help_fits_a_screen_and_names_every_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 columns, 50 lines; the flags that are only listed are explained by ``--help-all``."""
+    monkeypatch.setenv("COLUMNS", "100")
+    for parser in parsers_of(command_line()):
+        lines = parser.format_help().split("\n")
+        assert len(lines) <= 51, parser.prog
+        for action in parser._actions:
+            if action.help != SUPPRESS:
+                assert not action.option_strings or action.option_strings[-1] in "\n".join(lines)
+
+
+def test_all_flags_are_explained_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag, explained in (("--help", False), ("--help-all", True)):
+        with pytest.raises(SystemExit, match="0"):
+            main(["score", flag])
+        said = capsys.readouterr().out
+        assert "--unchecked" in said
+        assert ("fails its first check" in said) is explained
+        assert ("posh-reward score --help-all also explains" in said) is not explained
+
+
+def test_a_narrow_terminal_gets_filled_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for parser in parsers_of(command_line()):
+        wide = [line for line in parser.format_help().split("\n") if len(line) > 80]
+        assert [line for line in wide if not line.startswith("  posh-reward")] == []
+
+
+def parsers_of(parser: ArgumentParser) -> Iterator[ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            for each in action.choices.values():
+                yield from parsers_of(each)
 
 
 @pytest.mark.parametrize("words", [[], ["packets"], ["judges"], ["prove"]])

@@ -115,6 +115,8 @@ def test_columns_are_named_by_flags(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run("score", table) == EXIT_UNUSABLE
     said = capsys.readouterr().err
     assert "no column 'generation', but 'caption', 'truth': name the right one" in said
+    assert run("score", table, "--generation", "Capton", "--reference", "truth") == EXIT_UNUSABLE
+    assert "no column 'Capton' (did you mean 'caption'?), but 'caption'" in capsys.readouterr().err
     out = tmp_path / "out.jsonl"
     assert (
         run("score", table, "--generation", "caption", "--reference", "truth", "-o", out) == EXIT_OK
@@ -173,6 +175,8 @@ def test_formulas_are_disarmed_in_csv_and_come_back(tmp_path: Path) -> None:
         ("in.csv.gz", b"\x1f\x8b", "is compressed: unpack it"),
         ("in.jsonl", b'{"generation": "a", "generation": "b"}\n', "'generation' occurs twice"),
         ("in.parquet", b"PAR1 not really", "not Parquet"),
+        ("in.csv", b"\x89PNG\r\n\x1a\n", "is an image, not a table: name one with the texts"),
+        ("in.jsonl", b"%PDF-1.7\n%\xe2\xe3", "is a PDF, not a table"),
     ],
 )
 def test_an_unusable_input_is_named(
@@ -185,6 +189,38 @@ def test_an_unusable_input_is_named(
     said = capsys.readouterr().err
     assert name in said
     assert remedy in said
+
+
+@pytest.mark.parametrize(
+    ("argument", "remedy"),
+    [
+        (".", "it is a folder; name a file in it, such as 'pairs.csv'"),
+        ("pars.csv", "there is no such file (did you mean 'pairs.csv'?)"),
+        ("A red dog sleeps.", "for two texts: posh-reward explain TEXT REFERENCE"),
+    ],
+)
+def test_what_is_no_file_is_answered_with_what_was_meant(
+    argument: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("pairs.csv").write_text("generation,reference\n")
+    assert run("score", argument) == EXIT_UNUSABLE
+    said = capsys.readouterr().err
+    assert said.startswith(f"posh-reward: cannot read {argument!r}: ")
+    assert said.endswith(f"{remedy}\n")
+    assert said.count("\n") == 1
+
+
+def test_a_split_without_its_dataset_is_refused(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("score", table, "--split", "trian") == EXIT_UNUSABLE
+    assert "--split trian is a split of --dataset" in capsys.readouterr().err
+    assert (
+        run("score", table, "--witness", "oracle", "--dataset", "scenes", "--split", "trian") == 2
+    )
+    assert "no split 'trian' (did you mean 'train'?)" in capsys.readouterr().err
 
 
 def test_scores_that_say_little_are_named(
@@ -200,6 +236,8 @@ def test_scores_that_say_little_are_named(
     assert run("score", table, "--id", "id", "-o", tmp_path / "out.jsonl") == EXIT_OK
     said = capsys.readouterr().err
     assert "do not rely on 2 (ids 'p1', 'p3'): the reference does not read like English" in said
+    assert "the only supported language, such as 'Ein brauner Hund schläft auf dem Rasen" in said
+    assert "茶色い犬" not in said, "one example is enough"
     assert "do not rely on 1 (id 'p2'): the reference names nothing to look for" in said
     assert "do not rely on 1 (id 'p4'): the generation is empty, so nothing in it is wrong" in said
 

@@ -143,13 +143,19 @@ def docent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_another_split_is_refused_with_those_that_exist(docent: Path) -> None:
     for split in ("dev", "train+dev", "Test"):
-        with pytest.raises(ConfigError, match=r"no split '.*': use one of train, val, test"):
+        with pytest.raises(ConfigError, match=r"no split '.*: use one of train, val, test"):
             load_images(str(docent), split)
     with pytest.raises(ConfigError, match="scenes has no split 'dev': use one of train, valid"):
         load_images(SMALL, "dev")
     check_dataset(str(docent), ["train", "validation"])
     with pytest.raises(ConfigError, match="no split 'dev'"):
         check_dataset(str(docent), ["train", "dev"])
+
+
+def test_a_folder_of_tables_names_its_one_split(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("image,reference\na.png,A dog.\n")
+    with pytest.raises(ConfigError, match=r"no split 'trian' \(did you mean 'train'\?\): use one"):
+        load_images(str(tmp_path), "trian")
 
 
 def test_the_sets_of_judgments_load_without_images(tmp_path: Path) -> None:

@@ -373,6 +373,7 @@ def test_where_nobody_listens_the_client_says_so_and_gives_up(hasty: Callable[[]
         RemotePosh(url).score(["A dog."], [REFERENCE])
     assert time.monotonic() - began < 5, "not for ten minutes"
     assert hasty().count(f"waiting for the metric's server at {url}/v1: is it started") == 1
+    assert "(giving up after 600 s, or 1 s if nobody listens there)" in hasty()
 
 
 def test_a_server_that_is_starting_is_waited_for(posh: PoSh, hasty: Callable[[], str]) -> None:

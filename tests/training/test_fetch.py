@@ -228,9 +228,23 @@ def test_a_hub_that_is_not_there_is_named_and_nothing_hangs(
     done = posh_reward("fetch", "--config", str(settings), HF_HOME=str(tmp_path),
                        HF_ENDPOINT="http://127.0.0.1:9", HF_HUB_OFFLINE="0")  # fmt: skip
     assert done.returncode == 2
-    assert "someone/judge: failed: someone/judge cannot be fetched" in done.stderr
+    fetching, failed, *rest = done.stderr.splitlines()
+    assert fetching.endswith("someone/judge: fetching")
+    assert "someone/judge: failed: someone/judge cannot be fetched" in failed
+    assert failed.endswith("check the name, the network and, for a gated model, `hf auth login`")
+    assert rest == []
     assert main(["fetch", "--config", str(settings)]) == 2
     assert "HF_HUB_OFFLINE is set: unset it to fetch" in capsys.readouterr().err
+
+
+def test_a_parser_that_cannot_be_fetched_is_one_line(tmp_path: Path) -> None:
+    """Of spaCy's traceback, only its last line."""
+    (tmp_path / "metric.yaml").write_text("parser: en_core_web_none\n")
+    done = posh_reward("fetch", "--config", str(tmp_path / "metric.yaml"), HF_HUB_OFFLINE="0")
+    assert done.returncode == 2
+    failed = [line for line in done.stderr.splitlines() if "en_core_web_none: failed" in line]
+    assert len(failed) == 1
+    assert "Traceback" not in done.stderr
 
 
 def test_the_recipes_flags_name_other_downloads() -> None:

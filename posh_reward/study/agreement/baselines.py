@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import chain
+from math import exp, hypot, log
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -320,10 +324,81 @@ class Synonyms:
         return [Synset(self._words[number]) for number in numbers]
 
 
-CIDER_REMEDY = (
-    "its libraries are heavy (aac-metrics, CIDEr-D, depends on torch and msclap) or unmaintained "
-    "(pycocoevalcap, 2020): compute it in a separate environment, and pass --scores CIDEr=FILE"
-)
+MAX_WORDS_PER_GRAM = 4
+CIDER_SIGMA_BIGRAMS = 6.0  # difference in length at which the penalty is exp(-1/2)
+CIDER_FACTOR = 10.0
+NO_CORPUS = Failure("text", "CIDEr weighs words by their rarity: it needs references of two images")
+Gram = tuple[str, ...]
+
+
+class Cider:
+    """CIDEr as in COCO's evaluation code, from 0 to 10: the variant that it calls CIDEr-D.
+
+    It counts words of letters and digits, in lower case, where COCO's code counts the words of a
+    Java tokenizer. How rare they are follows from the references at hand, each image's once.
+    """
+
+    name = "CIDEr"
+    signature = "as pycocoevalcap 1.2, but words of letters and digits, lower case"
+    weighs_corpus = True
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        grams = {
+            references: list(map(_count_grams, references))
+            for references in dict.fromkeys(pair.references for pair in pairs)
+        }
+        if len(grams) < 2:
+            return [AxisScores(failure=NO_CORPUS) for _ in pairs]
+        images_by_gram = Counter(chain.from_iterable(map(_distinct_grams, grams.values())))
+        rarity = partial(_compute_rarity, images_by_gram, len(grams))
+        scores = []
+        for pair in pairs:
+            ours = _count_grams(pair.generation)
+            likeness = [_compare_grams(ours, theirs, rarity) for theirs in grams[pair.references]]
+            scores.append(AxisScores.same(CIDER_FACTOR * fmean(likeness)))
+        return scores
+
+
+def _count_grams(text: str) -> Counter[Gram]:
+    """Count the sequences of one to four words."""
+    words = [word.lower() for word in WORD_PATTERN.findall(text)]
+    lengths = range(1, MAX_WORDS_PER_GRAM + 1)
+    return Counter(
+        tuple(words[start : start + length])
+        for length in lengths
+        for start in range(len(words) - length + 1)
+    )
+
+
+def _distinct_grams(references: Sequence[Counter[Gram]]) -> set[Gram]:
+    return set(chain.from_iterable(references))
+
+
+def _compute_rarity(images_by_gram: Counter[Gram], images: int, gram: Gram) -> float:
+    """Inverse document frequency, where an image's references are one document."""
+    return log(images / max(1, images_by_gram[gram]))
+
+
+def _compare_grams(
+    ours: Counter[Gram], theirs: Counter[Gram], rarity: Callable[[Gram], float]
+) -> float:
+    """Mean cosine over lengths of grams, 0 to 1; what exceeds the reference's counts is cut."""
+    cosines = []
+    for length in range(1, MAX_WORDS_PER_GRAM + 1):
+        a, b = (
+            {gram: count * rarity(gram) for gram, count in counts.items() if len(gram) == length}
+            for counts in (ours, theirs)
+        )
+        norms = hypot(*a.values()) * hypot(*b.values())
+        shared = sum(min(weight, b.get(gram, 0.0)) * b.get(gram, 0.0) for gram, weight in a.items())
+        cosines.append(shared / norms if norms else 0.0)
+    difference = _count_bigrams(ours) - _count_bigrams(theirs)
+    return fmean(cosines) * exp(-(difference**2) / (2 * CIDER_SIGMA_BIGRAMS**2))
+
+
+def _count_bigrams(grams: Counter[Gram]) -> int:
+    """The length of a text, as COCO's code takes it."""
+    return sum(count for gram, count in grams.items() if len(gram) == 2)
 
 
 class Random:
@@ -352,15 +427,11 @@ def _seed_generator(pair: TextPair) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(blake2b(text, digest_size=8).digest(), "big"))
 
 
-def _load_cider() -> Measure:
-    raise MissingDependencyError(CIDER_REMEDY)
-
-
 BASELINES: dict[str, tuple[str, Callable[[], Measure]]] = {
     "length": ("length", make_length),
     "words": ("bag of words", BagOfWords),
     "bleu": ("BLEU-4", load_bleu),
-    "cider": ("CIDEr", _load_cider),
+    "cider": ("CIDEr", Cider),
     "meteor": ("METEOR", load_meteor),
     "rouge": ("ROUGE-LS", load_rouge),
     "random": ("random", Random),

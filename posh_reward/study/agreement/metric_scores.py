@@ -71,7 +71,10 @@ class AxisScores:
 
 
 class Measure(Protocol):
-    """Any metric: POSH, a baseline, a file of scores. ``sees = True`` if it needs images."""
+    """Any metric: POSH, a baseline, a file of scores.
+
+    ``sees = True`` if it needs images; ``weighs_corpus = True`` if all pairs count for each score.
+    """
 
     @property
     def name(self) -> str: ...
@@ -95,7 +98,8 @@ class ScoreColumn:
 
 
 def score_texts(measure: Measure, pairs: Sequence[TextPair], quiet: bool = False) -> ScoreColumn:
-    scores = score_in_batches(measure.name, measure.score, pairs, quiet)
+    size = len(pairs) if getattr(measure, "weighs_corpus", False) else PAIRS_PER_CALL
+    scores = score_in_batches(measure.name, measure.score, pairs, quiet, size)
     return build_score_column(measure.name, scores, measure.signature)
 
 
@@ -107,13 +111,14 @@ def score_in_batches(
     function: Callable[[Sequence[TextPair]], Sequence[Result]],
     pairs: Sequence[TextPair],
     quiet: bool,
+    size: int = PAIRS_PER_CALL,
 ) -> list[Result]:
     # Sorted by reference, so that a reference's graph is still cached for its next text.
     queue = sorted(dict.fromkeys(pairs), key=lambda pair: pair.reference)
     results: dict[TextPair, Result] = {}
     with progress_bar(name, len(queue), "pair", quiet) as bar:
-        for start in range(0, len(queue), PAIRS_PER_CALL):
-            batch = queue[start : start + PAIRS_PER_CALL]
+        for start in range(0, len(queue), max(size, 1)):
+            batch = queue[start : start + size]
             results.update(zip(batch, function(batch), strict=True))
             bar.update(len(batch))
     return [results[pair] for pair in pairs]

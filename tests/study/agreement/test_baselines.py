@@ -12,7 +12,7 @@ from posh_reward.errors import InputError
 from posh_reward.graph.reader import Reader
 from posh_reward.models.fake_model import FakeModel
 from posh_reward.store import Store
-from posh_reward.study.agreement import baselines
+from posh_reward.study.agreement import baselines, metric_scores
 from posh_reward.study.agreement.metric_scores import AxisScores, TextPair
 from posh_reward.types import Failure, Reply
 
@@ -59,6 +59,30 @@ def test_several_references_are_taken_as_each_library_takes_them() -> None:
     assert overall(baselines.load_rouge(), joined)[0] > overall(baselines.load_rouge(), halves)[0]
     for measure in (baselines.BagOfWords(), baselines.make_length()):
         assert overall(measure, halves) == overall(measure, joined)
+
+
+CIDER_PAIRS = (
+    TextPair("A red dog.", ("a red dog sleeps",)),
+    TextPair("a cat", ("a red cat sits", "the cat")),
+    TextPair("", ("two men walk",)),
+)
+
+
+def test_cider_is_cocos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pycocoevalcap 1.2 (``Cider().compute_score``) gives these numbers for the same words."""
+    theirs = [5.386420534524635, 1.6653291594188118, 0.0]
+    assert overall(baselines.Cider(), *CIDER_PAIRS) == pytest.approx(theirs, abs=1e-12)
+    # Texts are weighed over all pairs, however many a call takes.
+    monkeypatch.setattr(metric_scores, "PAIRS_PER_CALL", 1)
+    column = metric_scores.score_texts(baselines.Cider(), CIDER_PAIRS * 2, quiet=True)
+    assert column.scores["overall"].tolist() == pytest.approx(theirs * 2, abs=1e-12)
+
+
+def test_cider_of_one_image_is_a_failure_never_a_low_score() -> None:
+    """Every word is in every document, so nothing is rare, and all cosines would be 0."""
+    for scores in baselines.Cider().score([SAME, OTHER]):
+        assert scores.overall is None
+        assert "references of two images" in str(scores.failure)
 
 
 def letters(texts: Sequence[str]) -> Any:
