@@ -40,9 +40,14 @@ from posh_reward import PoSh
 from posh_reward.datasets.load_dataset import load_images
 from posh_reward.errors import PoshError, installed_version
 from posh_reward.pages.element_marks import PairCard, render_pairs
+from posh_reward.pages.html import Thumbnails
 from posh_reward.pages.model_plots import INK_COLOR, PRECISION_COLOR, RECALL_COLOR, style_axes
+from posh_reward.pages.run_page import read_run, run_page
 from posh_reward.process.child import run_command
 from posh_reward.process.python import python_module, python_script
+from posh_reward.run_record import read_run as read_record
+from posh_reward.tables.completions import find_completions
+from posh_reward.tables.dataset_images import DatasetImages
 from posh_reward.tables.engine import Columns, TableSettings, score_table
 from posh_reward.tables.standings import (
     ModelMeans,
@@ -71,6 +76,7 @@ MODELS = {
 """Model in the table -> the folder of its weights."""
 PACKAGES = ("posh-reward", "torch", "transformers", "trl")
 """What a card names the versions of."""
+COMPLETIONS_ON_PAGE = 200
 TWO_CORES_CONFIG = "configs/accelerate/cpu_2.yaml"
 HACKING_SIGNS = {
     "posh/length_ratio": "words per word of the reference",
@@ -180,9 +186,19 @@ def write_results(output: Path, rows: dict[str, list[Row]]) -> str:
         for name, content in (
             ("summary.json", json.dumps(figures, indent=2)),
             ("page.html", render_pairs(draw_cards(sft, dapo), in_pairs=True)),
+            ("run.html", draw_run(output / "dapo_f1")),
         ):
             (output / name).write_text(content + "\n", encoding="utf-8")
     return text
+
+
+def draw_run(folder: Path) -> str:
+    """Draw the page of a run, with the images that it was trained on."""
+    record = read_record(folder)
+    assert record is not None, "a stage that is done has one"
+    name, split = record.data["name"], record.data["split"]
+    images = Thumbnails(folder, dataset=DatasetImages(load_images(name, split), name))
+    return run_page(read_run(find_completions(folder), images, COMPLETIONS_ON_PAGE))
 
 
 def format_card(summary: str, output: Path, seed: int, threads: int) -> str:
@@ -196,6 +212,7 @@ def format_card(summary: str, output: Path, seed: int, threads: int) -> str:
         f"again: {shlex.join(again)}\n\n"
         f"{summary}\n\n"
         f"plot: {folder}/reward.png, page: {folder}/page.html, figures: {folder}/summary.json\n"
+        f"what DAPO on f1 learned to say: {folder}/run.html\n"
         f"done in {(time.time() - BEGUN) / 60:.1f} minutes on this machine, "
         f"{(LOADED - BEGUN) / 60:.1f} of them for installation"
     )

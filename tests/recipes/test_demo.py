@@ -53,4 +53,5 @@ def test_there_is_something_to_look_at() -> None:
     assert (DEMO / "reward.png").read_bytes().startswith(b"\x89PNG")
     page = (DEMO / "page.html").read_text(encoding="utf-8")
     assert page.count("<article>") == 8, "four images, after SFT and after DAPO"
+    assert (DEMO / "run.html").read_text(encoding="utf-8").count('id="pair-') == 200
     assert "nan" not in (DEMO / "card.md").read_text(encoding="utf-8")
