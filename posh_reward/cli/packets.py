@@ -41,6 +41,11 @@ def add_read(command: argparse.ArgumentParser) -> None:
     add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
     add("-o", "--output", metavar="OUT", help="table to write, with one row per answer to each "
         f"question, for R or pandas: {options.INPUT_FORMATS}")  # fmt: skip
+    add("--pairs", metavar="OUT", help="table to write for `posh-reward agreement pairs`: one row "
+        "per comparison and rater, with both texts in the order shown, the labels, the number of "
+        "the pair's raters and the comment")  # fmt: skip
+    add("--spans", metavar="OUT", help="table to write for `posh-reward agreement spans`: one row "
+        "per marked text and rater")  # fmt: skip
     options.add_reports(command)
     add("--partial", action="store_true", help="use the finished part of unfinished files")
     add("--leave-out", metavar="RATER", action="append", default=[], help="rater whose answers to "
@@ -51,10 +56,10 @@ def add_read(command: argparse.ArgumentParser) -> None:
 
 
 def read_answers(flags: argparse.Namespace) -> int:
-    from posh_reward.study.packets import rater_answers, results, results_page
+    from posh_reward.study.packets import judged_tables, rater_answers, results, results_page
     from posh_reward.tables import tables
 
-    for output in filter(None, (flags.output, flags.json, flags.page)):
+    for output in filter(None, (flags.output, flags.pairs, flags.spans, flags.json, flags.page)):
         tables.check_apart(flags.key, output)
     options.check_replaceable(flags.page)
     options.check_replaceable(flags.json, options.FIGURES_START)
@@ -69,12 +74,25 @@ def read_answers(flags: argparse.Namespace) -> int:
     if flags.page:
         page = results_page.results_page(study, flags.title)
         options.write_file(Path(flags.page), page.encode("utf-8"))
-    if flags.output:
-        answers = results.select_answers(collection, flags.leave_out)
-        rows = results.list_answer_rows(answers, key)
-        private = 0o600  # people's own answers and comments
-        tables.write_table(rows, Path(flags.output), tables.find_format(flags.output), private)
+    answers = results.select_answers(collection, flags.leave_out)
+    for output, list_rows in (
+        (flags.output, results.list_answer_rows),
+        (flags.pairs, judged_tables.list_pair_rows),
+        (flags.spans, judged_tables.list_span_rows),
+    ):
+        if output:
+            _write_private_table(list(list_rows(answers, key)), output)
     return EXIT_INCOMPLETE if collection.refusals else EXIT_OK
+
+
+def _write_private_table(rows: list[Row], output: str) -> None:
+    from posh_reward.tables import tables
+
+    if not rows:
+        raise InputError(f"no answer belongs into {output!r}: --pairs takes comparisons, --spans "
+                         "marked texts")  # fmt: skip
+    private = 0o600  # people's own answers and comments
+    tables.write_table(rows, Path(output), tables.find_format(output), private)
 
 
 def _collect_answers(flags: argparse.Namespace) -> tuple[PacketKey, AnswerCollection]:

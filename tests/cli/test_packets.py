@@ -15,6 +15,8 @@ from posh_reward.study.packets.study_plan import fit_opinions
 from tests.cli.running import rows_in, write_rows
 from tools.simulate_study import Crowd, answer_file
 
+AXES = ("mistakes", "omissions", "overall")
+
 
 @pytest.fixture
 def generations(tmp_path: Path) -> list[Path]:
@@ -42,7 +44,8 @@ def make(generations: list[Path], folder: Path, *more: object) -> int:
 def answered(tmp_path: Path, *names: str) -> Path:
     """A folder with the files of simulated raters who prefer the second model."""
     key = read_key(tmp_path / "out.key.json")
-    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1.5), fit_opinions(0.5), {})
+    marks = dict.fromkeys(key.models, 0.1)
+    crowd = Crowd(dict.fromkeys(AXES, 1.5), fit_opinions(0.5), marks)
     folder = tmp_path / "answers"
     folder.mkdir()
     for name in names or key.raters:
@@ -177,10 +180,49 @@ def test_a_rater_set_aside_is_in_no_table_and_readings_are_counted(
     key = tmp_path / "out.key.json"
     assert packets("read", key, folder) == 0
     assert "were read" not in capsys.readouterr().out
-    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1), fit_opinions(0.5), {})
+    crowd = Crowd(dict.fromkeys(AXES, 1), fit_opinions(0.5), {})
     (folder / "rater-02.json").write_bytes(answer_file(read_key(key), "rater-02", crowd))
     assert packets("read", key, folder, "--leave-out", "rater-01", "-o", rows) == 0
     assert "New answers were read 2 times" in capsys.readouterr().out
     with rows.open(newline="", encoding="utf-8-sig") as file:
         assert {row["rater"] for row in csv.DictReader(file)} == {"rater-02"}
     assert len((tmp_path / "out.readings.jsonl").read_text().splitlines()) == 2
+
+
+def test_people_and_metric_on_the_same_items(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two raters of each pair prefer the later model, which has the right colour, as POSH does."""
+    assert make(generations, tmp_path / "out", "--granular", 2) == 0
+    pairs, spans = tmp_path / "pairs.csv", tmp_path / "spans.jsonl"
+    key = tmp_path / "out.key.json"
+    tables = ("--pairs", pairs, "--spans", spans)
+    assert packets("read", key, answered(tmp_path), *tables) == 0
+    with pairs.open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    assert {row["raters"] for row in rows} == {"2"}
+    figures, page = tmp_path / "a.json", tmp_path / "a.html"
+    outputs = ("--page", page, "--json", figures, "--resamples", 0, "-q", "--title", "Dogs")
+    assert main(["agreement", "pairs", *map(str, (pairs, *outputs))]) == 0
+    lines = {line["name"]: line for line in json.loads(figures.read_text("utf-8"))["metrics"]}
+    assert set(lines) == {"POSH", "POSH entities", "POSH attributes", "POSH relations"}
+    assert lines["POSH"]["figures"]["mistakes rho"]["rows"] == 12
+    assert lines["POSH"]["figures"]["mistakes rho"]["value"] > 0.5
+    html = page.read_text("utf-8")
+    assert html.count("<article>") == 6  # both raters' answers about a pair are together
+    assert '<mark class="absent"' in html
+    capsys.readouterr()
+    assert main(["agreement", "spans", str(spans), "--random", "--no-posh", "-q"]) == 0
+    assert "24 marked pairs, 6 images" in capsys.readouterr().out
+
+
+def test_a_table_of_what_nobody_answered_is_not_written(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make(generations, tmp_path / "out") == 0
+    spans = tmp_path / "spans.csv"
+    key = tmp_path / "out.key.json"
+    assert packets("read", key, answered(tmp_path), "--spans", spans) == EXIT_UNUSABLE
+    assert "--pairs takes comparisons, --spans marked texts" in capsys.readouterr().err
+    assert not spans.exists()

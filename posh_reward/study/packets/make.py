@@ -274,7 +274,7 @@ def make_packet(
         seed=design.seed,
         models=items.models,
         images=album is not None,
-        items={item.id: ItemTexts(item.reference, item.texts) for item in items.items},
+        items={item.id: ItemTexts(item.reference, item.texts, item.image) for item in items.items},
         raters=raters,
         identical=identical,
         incomplete=items.incomplete,

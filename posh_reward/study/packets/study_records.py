@@ -209,10 +209,11 @@ class Rater:
 
 @dataclass(frozen=True, slots=True)
 class ItemTexts:
-    """An item's texts, as raters see them."""
+    """An item's texts, as raters see them, and where its image is."""
 
     reference: str
     texts: dict[str, str]
+    image: str | int | None = None  # as in the input; unknown in older keys
 
     def by_side(self, model: str) -> dict[str, str]:
         """Side -> the text that raters mark, in a task about one model."""
