@@ -32,6 +32,7 @@ Show each rater a page behind a private link, and store each answer on disk befo
 sent. `posh-reward packets read` can read the folder of answers at any time. Anyone with a link can
 answer; the links' tokens are in KEY.links.csv. On the public internet, put a TLS proxy in front and
 pass its address as --url."""
+DEFAULT_TIMES = 3  # raters of a repeated task, if there are as many
 ANSWERS_SUFFIX = ".json"  # of files that are read in a folder of answers
 
 
@@ -185,9 +186,11 @@ Write a folder to hand out and, outside it, the key that says which model wrote 
 Each rater gets one page, which opens by double click and needs no network. The same tasks are
 written for Label Studio.
 
-GENERATIONS are rows with id, model, generation, reference and image, as recipes/generate.py and
-`posh-reward score` write them: all models in one file, or one file per model (without a model
-column, the file's name is the model's). Only ids that every model described are used.
+GENERATIONS is a spreadsheet in which each row has the name of an image file, a reference and a text
+of each model, in columns named with --generation; --images names the folder of images. Or it has
+rows with id, model, generation, reference and image, as recipes/generate.py and `posh-reward score`
+write them: all models in one file, or one file per model (without a model column, the file's name
+is the model's). Only ids that every model described are used.
 
 No rater sees a generation twice; either model is #1 equally often; some tasks go to several raters,
 to measure agreement. The same --seed gives the same files, byte for byte."""
@@ -205,7 +208,8 @@ def add_packets(command: argparse.ArgumentParser) -> None:
     commands = options.add_subcommands(command, PACKETS_HELP)
     for name, line, text, example, add in (
         ("make", "write pages for raters", MAKE_HELP,
-         "make runs/said.jsonl -o runs/packet --dataset scenes", _add_make),
+         "make paintings.xlsx --images photos --generation model_a --generation model_b -o packet",
+         _add_make),
         ("read", "sum up raters' answers", READ_HELP,
          "read runs/packet.key.json answers/ --page runs/result.html", add_read),
         ("serve", "serve each rater a page behind a link", SERVE_HELP,
@@ -229,7 +233,7 @@ def _add_make(command: argparse.ArgumentParser) -> None:
         "one generation; other people than the former")  # fmt: skip
     add("--repeated", type=float, default=0.15, metavar="SHARE", help="share of tasks given to "
         "several raters")  # fmt: skip
-    add("--times", type=int, default=3, help="raters for each of these tasks")
+    add("--times", type=int, help="raters for each of these tasks (default: 3, or all)")
     add("--limit", type=options.positive, help="use only the first N ids")
     add("--seed", type=int, help="seed of the draw (default: random; it is in the key)")
     add("--language", help="language of the pages: en, nl, de, fr or es (default: en)")
@@ -239,7 +243,16 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--no-reference", action="store_true", help="show no reference: raters judge by the image")
     options.add_differences(add)
     options.add_dataset(add)
-    reading = options.add_reading(command, "generation", "reference", "id", "model", "image")
+    reading = options.add_reading(command, "reference", "id", "model", "image")
+    reading(
+        "--generation",
+        metavar="COLUMN",
+        action="append",
+        help="generation column (default: "
+        "generation); repeatable, if each model has a column, whose name is then the model's",
+    )
+    reading("--images", metavar="DIR", type=Path, help="folder with the image files (default: the "
+            "table's)")  # fmt: skip
     options.add_reference_file(reading)
     command.set_defaults(command=make_packet, id=None)
 
@@ -253,20 +266,24 @@ def make_packet(flags: argparse.Namespace) -> int:
     from posh_reward.tables.reading import name_models
 
     reference = None if flags.no_reference else flags.reference
-    texts = {"generation": flags.generation, "reference": reference}
-    columns = Columns(texts, flags.id or "id", flags.model, flags.image)
+    generations = flags.generation or ["generation"]
+    model_columns = generations if len(generations) > 1 else []
+    texts = {"generation": "generation" if model_columns else generations[0]}
+    columns = Columns({**texts, "reference": reference}, flags.id or "id", flags.model, flags.image)
     files = list(map(Path, flags.generations))
     joined = options.get_reference_file(flags)
     models = name_models(flags.generations)
     rows = chain.from_iterable(
-        _read_rows(name, columns, flags, joined, models[name]) for name in flags.generations
+        _read_rows(name, columns, model_columns, flags, joined, models[name])
+        for name in flags.generations
     )
-    whole = make.read_study_items(rows, columns)
+    whole = make.read_study_items(rows, columns, model_columns)
     options.print_warnings((), joined)
     options.check_alike(whole.origins, allowed=flags.allow_differences)
     items = replace(whole, items=whole.items[: flags.limit])
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
-    design = draw.Design(seed, flags.coarse, flags.granular, flags.repeated, flags.times)
+    times = flags.times or min([DEFAULT_TIMES, *filter(None, (flags.coarse, flags.granular))])
+    design = draw.Design(seed, flags.coarse, flags.granular, flags.repeated, times)
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
     album = None
@@ -293,26 +310,47 @@ def make_packet(flags: argparse.Namespace) -> int:
 def _read_rows(
     file: str,
     columns: Columns,
+    model_columns: list[str],
     flags: argparse.Namespace,
     joined: ReferenceFile | None,
     model: str | None,
 ) -> Iterator[Row]:
-    from posh_reward.tables.engine import check_column
+    """Read a table as a row for each text; ``model_columns`` are those of one that has several."""
+    from posh_reward.study.packets.make import place_images, split_by_model
     from posh_reward.tables.reading import add_model, open_rows
     from posh_reward.tables.tables import display_name
 
-    texts = {name: column for name, column in columns.texts.items() if column}
-    needed = {"id": columns.id, **texts}
+    needed = [("reference", columns.texts["reference"])]
+    if model_columns:
+        needed += [("generation", column) for column in model_columns]
+    else:
+        needed += [("generation", columns.texts["generation"]), ("id", columns.id)]
+    if flags.id:
+        needed.append(("id", flags.id))
     if not flags.no_images:
-        needed["image"] = columns.image
-    with open_rows(file, flags.format, flags.delimiter, flags.generation) as rows:
+        needed.append(("image", columns.image))
+    with open_rows(file, flags.format, flags.delimiter, columns.texts["generation"] or "") as rows:
         if joined is not None:
             rows = joined.join(rows, repr(file))
-        for number, row in enumerate(add_model(rows, columns.model or "model", model)):
-            if number == 0:
-                for flag, name in needed.items():
-                    check_column(row, display_name(file), flag, name)
-            yield row
+        rows = _check_first_row(rows, display_name(file), needed)
+        if model_columns:
+            rows = split_by_model(rows, model_columns, columns)
+        if flags.images is not None:
+            rows = place_images(rows, columns.image or "image", flags.images)
+        yield from add_model(rows, columns.model or "model", model)
+
+
+def _check_first_row(
+    rows: Iterator[Row], name: str, needed: list[tuple[str, str | None]]
+) -> Iterator[Row]:
+    """Pass on rows; ``InputError`` if the first lacks one of the columns, given by flag."""
+    from posh_reward.tables.engine import check_column
+
+    for number, row in enumerate(rows):
+        if number == 0:
+            for flag, column in needed:
+                check_column(row, name, flag, column)
+        yield row
 
 
 def _load_texts(flags: argparse.Namespace) -> RaterTexts:

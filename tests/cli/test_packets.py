@@ -94,6 +94,33 @@ def test_from_generations_to_a_page(
         assert int(row["preference"]) == sign * int(row["choice"])
 
 
+def test_a_packet_comes_from_one_spreadsheet_and_a_folder_of_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Semicolons as from Excel; names with and without an ending; a model without a text once."""
+    pillow = pytest.importorskip("PIL.Image")
+    (tmp_path / "photos").mkdir()
+    for name, color in (("dog.png", "brown"), ("cat.png", "grey"), ("owl.png", "white")):
+        pillow.new("RGB", (8, 8), color).save(tmp_path / "photos" / name)
+    sheet = tmp_path / "paintings.csv"
+    sheet.write_text(
+        "picture;reference;Model A;Model B\ndog.png;A brown dog.;A dog.;A red dog.\n"
+        "cat;A grey cat.;;A cat.\nowl;A white owl.;An owl.;A white owl.\n",
+        "utf-8",
+    )
+    columns = ("--image", "picture", "--generation", "Model A", "--generation", "Model B")
+    plain = ("--images", tmp_path / "photos", "--coarse", 2, "--repeated", 1)
+    assert packets("make", sheet, *columns, *plain, "-o", tmp_path / "out") == 0
+    assert "left out 1 id that not all models describe" in capsys.readouterr().err
+    key = read_key(tmp_path / "out.key.json")
+    assert key.models == ("Model A", "Model B")
+    assert key.items["dog.png"].texts == {"Model A": "A dog.", "Model B": "A red dog."}
+    assert key.items["owl"].image == str(tmp_path / "photos" / "owl.png")
+    assert key.incomplete == ("cat",)
+    assert packets("make", sheet, *columns[2:], *plain, "-o", tmp_path / "other") == EXIT_UNUSABLE
+    assert "has no column 'image'" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_refused_file_and_a_missing_rater_are_named(
     generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
@@ -35,7 +35,7 @@ from posh_reward.study.packets.study_records import (
     word_spans,
 )
 from posh_reward.tables.dataset_images import DatasetImages
-from posh_reward.tables.engine import Columns, read_items
+from posh_reward.tables.engine import Columns, find_image, read_items
 from posh_reward.tables.tables import Row, replace_surrogates
 from posh_reward.text_values import read_text
 from posh_reward.types import Failure, is_missing
@@ -64,8 +64,9 @@ class Album(LocalImages):
         if copy is None:
             raise InputError(
                 f"the image {item.image!r} of {item.id!r} cannot be found or read: run the "
-                "command in the folder that the path is relative to, or name the dataset whose "
-                "rows image numbers (--dataset, --split), or leave images out (--no-images)"
+                "command in the folder that the path is relative to, or name the folder of images "
+                "(--images) or the dataset whose rows image numbers (--dataset, --split), or leave "
+                "images out (--no-images)"
             )
         return image_uri(copy)
 
@@ -80,9 +81,39 @@ class StudyItems:
     origins: Origins = field(default_factory=Origins)
 
 
-def read_study_items(rows: Iterable[Row], columns: Columns) -> StudyItems:
+def split_by_model(rows: Iterable[Row], models: Sequence[str], columns: Columns) -> Iterator[Row]:
+    """Rows with a column for each model -> a row for each text, named after its column.
+
+    Empty cells have no row. Without a column of ids the image's name is the id.
+    """
+    image, id_column = columns.image or "image", columns.id or "id"
+    for number, row in enumerate(rows, start=1):
+        shared = {name: cell for name, cell in row.items() if name not in models}
+        if id_column not in row:
+            shared[id_column] = row.get(image) or number
+        for model in models:
+            text = row.get(model)
+            if not is_missing(text) and str(text).strip():
+                yield {**shared, "generation": text, columns.model or "model": model}
+
+
+def place_images(rows: Iterable[Row], column: str, folder: Path) -> Iterator[Row]:
+    """Rows whose image is a name in a folder, with or without its ending -> with its path."""
+    for row in rows:
+        name = row.get(column)
+        if is_missing(name):
+            yield row
+        else:
+            path = find_image(folder, str(name)) or str(folder / str(name))
+            yield {**row, column: path}
+
+
+def read_study_items(
+    rows: Iterable[Row], columns: Columns, models: Sequence[str] = ()
+) -> StudyItems:
+    """Read what each model wrote; the models' order is as given, then as in the rows."""
     items: dict[str, StudyItem] = {}
-    models: dict[str, None] = {}
+    order = dict.fromkeys(models)
     origins = Origins()
     for number, row in enumerate(rows, start=1):
         try:
@@ -95,21 +126,21 @@ def read_study_items(rows: Iterable[Row], columns: Columns) -> StudyItems:
             if not is_missing(name):
                 which += f", id {name!r}"
             raise InputError(f"{which}: {error}") from None
-        models[model] = None
-    if len(models) < 2:
-        there = f"only {next(iter(models))!r}" if models else "none"
+        order[model] = None
+    if len(order) < 2:
+        there = f"only {next(iter(order))!r}" if order else "none"
         raise InputError(f"two models are needed to compare, and there is {there}")
     # A preference needs both models on one item; otherwise images would be compared, not models.
     complete: list[StudyItem] = []
     incomplete: list[str] = []
     for item in items.values():
-        if len(item.texts) < len(models):
+        if len(item.texts) < len(order):
             incomplete.append(item.id)
         else:
-            complete.append(replace(item, texts={model: item.texts[model] for model in models}))
+            complete.append(replace(item, texts={model: item.texts[model] for model in order}))
     if not complete:
         raise InputError("no id has a generation of every model: do the ids of the models agree?")
-    return StudyItems(tuple(models), tuple(complete), tuple(incomplete), origins)
+    return StudyItems(tuple(order), tuple(complete), tuple(incomplete), origins)
 
 
 def _read_item(row: Row, columns: Columns) -> tuple[StudyItem, str]:
