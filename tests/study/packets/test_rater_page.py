@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.draw import Design
+from posh_reward.study.packets.make import Packet, make_packet
 from posh_reward.study.packets.rater_answers import AnswerSheet, compute_checksum, read_sheets
+from posh_reward.study.packets.study_records import LANGUAGES, shipped_texts
 from tests.chromium import Browser, axe, violations
 from tests.study.packets.studies import (
     EVIL,
@@ -137,7 +139,9 @@ def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path, forgets: bool)
     browser.open(path)
     assert browser.run("document.getElementById('begin').textContent") == "Continue"
     browser.point("#begin", click=True)
-    checked = "[...document.querySelectorAll('input:checked')].map((it) => [it.name, it.value])"
+    checked = (
+        "[...document.querySelectorAll('#task input:checked')].map((it) => [it.name, it.value])"
+    )
     assert browser.run(checked) == [["mistakes", "1"], ["overall", "-2"]]
     assert browser.run("document.querySelector('textarea').value").endswith("🐶\nreally")
     browser.point("#finish", click=True)
@@ -229,6 +233,93 @@ def test_two_raters_on_one_computer_do_not_mix(browser: Browser, tmp_path: Path)
     (tmp_path / "rater-02.html").write_bytes(COARSE.files["rater-02.html"])
     browser.open(tmp_path / "rater-02.html")
     assert browser.run("answers.every((it) => it.overall === null)") is True
+
+
+CHECKED = "[...document.querySelectorAll('#task input:checked')].map((it) => Number(it.value))"
+PLACE = "at"
+
+
+def digit(browser: Browser, number: int) -> None:
+    browser.press(str(number), 48 + number, str(number))
+
+
+def test_shortcuts_choose_and_go_on(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    assert "1 to 5" in browser.run("document.getElementById('intro').innerText")
+    browser.press("n", 78, "n")
+    for number in (1, 3, 5):  # one question after the other
+        digit(browser, number)
+    assert browser.run(CHECKED) == [2, 0, -2]
+    assert said(browser) == "Overall quality: #2 much better"
+    browser.press("Enter", 13, "\r")
+    assert browser.run(PLACE) == 1
+    browser.press("p", 80, "p")
+    tab_to(browser, "it.name === 'omissions'")
+    digit(browser, 1)  # the question that has the focus is answered anew
+    assert browser.run(CHECKED) == [2, 2, -2]
+    browser.press("n", 78, "n")
+    browser.press("n", 78, "n")
+    assert focused(browser, "it.id") == "end-title"
+
+
+def test_shortcuts_do_nothing_where_text_is_typed_or_once_they_are_off(
+    browser: Browser, tmp_path: Path
+) -> None:
+    opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    browser.point(".comment summary", click=True)
+    browser.point(".comment textarea", click=True)
+    for key, code in (("n", 78), ("p", 80), ("1", 49)):
+        browser.press(key, code, key)
+    browser.press("Enter", 13, "\r")
+    assert browser.run("document.querySelector('textarea').value") == "np1\n"
+    assert browser.run(PLACE) == 0
+    browser.point("#help", click=True)
+    browser.point("#use-keys", click=True)
+    browser.point("#begin", click=True)
+    digit(browser, 1)
+    browser.press("n", 78, "n")
+    assert (browser.run(CHECKED), browser.run(PLACE)) == ([], 0)
+
+
+def test_the_browsers_back_button_leads_to_the_screen_before(
+    browser: Browser, tmp_path: Path
+) -> None:
+    opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    choose(browser, "overall", 1)
+    browser.point("#next", click=True)
+    for step, place in (("back", 0), ("forward", 1), ("back", 0), ("back", -1)):
+        # Resolves once the page has heard of it.
+        browser.run(
+            f"new Promise((it) => {{ addEventListener('popstate', it); history.{step}(); }})"
+        )
+        assert browser.run(PLACE) == place
+    browser.point("#begin", click=True)
+    assert browser.run(CHECKED) == [1]
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("width", [390, 320])
+def test_the_bar_covers_no_choice_on_a_phone(
+    browser: Browser, tmp_path: Path, language: str, width: int
+) -> None:
+    made = make_packet(items(2), Design(7, 1, 0, 0), None, {}, texts=shipped_texts(language))
+    opened(browser, made, tmp_path)
+    browser.resize(width, 640)
+    browser.point("#begin", click=True)
+    bottom = "document.querySelector('{}').getBoundingClientRect().{}"
+    last = "fieldset:last-of-type label:last-of-type"
+    # Half of it is above the bar, as after a swipe: once chosen it is all in sight.
+    browser.run(
+        f"scrollBy(0, {bottom.format(last, 'bottom')} - {bottom.format('nav', 'top')} - 20)"
+    )
+    browser.run(f"document.querySelector('{last}').click()")
+    assert browser.run(bottom.format(last, "bottom")) <= browser.run(bottom.format("nav", "top"))
+    browser.run("scrollTo(0, document.documentElement.scrollHeight)")
+    comment = browser.run(bottom.format(".comment", "bottom"))
+    assert comment <= browser.run(bottom.format("nav", "top"))
 
 
 # ---- granular

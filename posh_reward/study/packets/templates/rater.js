@@ -244,7 +244,8 @@ function comment(answer) {
   return details;
 }
 
-function show(place) {
+// Each screen is a step of the browser's history, so its Back button leads to the one before.
+function show(place, remembers = true) {
   clock();
   at = Math.max(-1, Math.min(place, packet.tasks.length));
   since = answers[at] && !document.hidden ? performance.now() : null;
@@ -260,6 +261,7 @@ function show(place) {
   if (task) {
     const title = text("task", { number: at + 1, total: packet.tasks.length });
     byId("task").append(make("h2", { id: "heading", tabindex: "-1" }, title),
+      make("p", { class: "keys" }, text(packet.form === "granular" ? "keys_mark" : "keys_compare")),
       ...drawTask(task, answers[at], changed), comment(answers[at]));
   }
   if (at === packet.tasks.length) ending();
@@ -267,6 +269,7 @@ function show(place) {
   progress();
   scrollTo(0, 0);
   byId(task ? "heading" : at === -1 ? "intro-title" : "end-title").focus({ preventScroll: true });
+  if (remembers && history.state?.place !== at) history.pushState({ place: at }, "");
 }
 
 function ending() {
@@ -339,7 +342,12 @@ window.addEventListener("storage", ({ key }) => {  // the same page in another t
   since = null;  // the other tab counts
   show(at);
 });
+window.addEventListener("popstate", ({ state }) => show(state?.place ?? -1, false));
 window.addEventListener("beforeunload", (event) => { if (unsaved && !keeps) event.preventDefault(); });
+// What gets the focus is scrolled to above the bar of buttons, however high that is.
+new ResizeObserver(([bar]) => document.documentElement.style.setProperty("--bar",
+  `${bar.borderBoxSize[0].blockSize}px`)).observe(document.querySelector("nav"));
+history.replaceState({ place: -1 }, "");
 recall();
 progress();
 if (served) {
