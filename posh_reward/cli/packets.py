@@ -15,7 +15,7 @@ from posh_reward.errors import InputError, MissingDependencyError, install_comma
 
 if TYPE_CHECKING:
     from posh_reward.study.packets.rater_answers import AnswerCollection
-    from posh_reward.study.packets.study_records import PacketKey, RaterTexts
+    from posh_reward.study.packets.study_records import KnownItem, PacketKey, Purpose, RaterTexts
     from posh_reward.tables.engine import Columns
     from posh_reward.tables.references import ReferenceFile
     from posh_reward.tables.tables import Row
@@ -239,6 +239,10 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     add("--language", help="language of the pages: en, nl, de, fr or es (default: en)")
     add("--texts", metavar="FILE", help="edited output of `packets texts`: your questions, "
         "instructions, heading and contact")  # fmt: skip
+    add("--practice", metavar="FILE", help="table of items to practise on, whose right answer is "
+        "shown afterwards: image, reference, better, worse (the two texts) and why")  # fmt: skip
+    add("--attention", metavar="FILE", help="table of items with the same columns that stand among "
+        "the tasks; results flag raters who do not find `better` better")  # fmt: skip
     add("--no-images", action="store_true", help="show no images: raters judge by the reference")
     add("--no-reference", action="store_true", help="show no reference: raters judge by the image")
     options.add_differences(add)
@@ -270,7 +274,8 @@ def make_packet(flags: argparse.Namespace) -> int:
     model_columns = generations if len(generations) > 1 else []
     texts = {"generation": "generation" if model_columns else generations[0]}
     columns = Columns({**texts, "reference": reference}, flags.id or "id", flags.model, flags.image)
-    files = list(map(Path, flags.generations))
+    tables = filter(None, (*flags.generations, flags.practice, flags.attention))
+    files = list(map(Path, tables))
     joined = options.get_reference_file(flags)
     models = name_models(flags.generations)
     rows = chain.from_iterable(
@@ -280,7 +285,9 @@ def make_packet(flags: argparse.Namespace) -> int:
     whole = make.read_study_items(rows, columns, model_columns)
     options.print_warnings((), joined)
     options.check_alike(whole.origins, allowed=flags.allow_differences)
-    items = replace(whole, items=whole.items[: flags.limit])
+    known = [*_read_known(flags.practice, "practice", flags),
+             *_read_known(flags.attention, "attention", flags)]  # fmt: skip
+    items = replace(whole, items=whole.items[: flags.limit], known=tuple(known))
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
     times = flags.times or min([DEFAULT_TIMES, *filter(None, (flags.coarse, flags.granular))])
     design = draw.Design(seed, flags.coarse, flags.granular, flags.repeated, times)
@@ -299,7 +306,8 @@ def make_packet(flags: argparse.Namespace) -> int:
     if same := len(packet.key.identical):
         lines.append(f"{same} pair{'s' * (same != 1)} of equal texts: a tie without asking")
     for name, rater in packet.key.raters.items():
-        lines.append(f"{name}: {len(rater.tasks)} tasks: {packet.key.texts.heading[rater.form]}")
+        count = len(rater.numbered)
+        lines.append(f"{name}: {count} tasks: {packet.key.texts.heading[rater.form]}")
     total = options.format_size(sum(map(len, packet.files.values())))
     lines.append(f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt")
     lines.append(f"wrote {str(key)!r}: keep it from the raters")
@@ -338,6 +346,26 @@ def _read_rows(
         if flags.images is not None:
             rows = place_images(rows, columns.image or "image", flags.images)
         yield from add_model(rows, columns.model or "model", model)
+
+
+def _read_known(
+    file: str | None, purpose: Purpose, flags: argparse.Namespace
+) -> tuple[KnownItem, ...]:
+    """Read a table of items with a right answer, if there is one."""
+    from posh_reward.study.packets.make import place_images, read_known_items
+    from posh_reward.tables.reading import open_rows
+    from posh_reward.tables.tables import display_name
+
+    if file is None:
+        return ()
+    if not flags.coarse:
+        raise InputError(f"--{purpose} is for raters who compare, and there are none (--coarse)")
+    needed: list[tuple[str, str | None]] = [("generation", "better"), ("generation", "worse")]
+    with open_rows(file, flags.format, flags.delimiter) as rows:
+        rows = _check_first_row(rows, display_name(file), needed)
+        if flags.images is not None:
+            rows = place_images(rows, flags.image, flags.images)
+        return read_known_items(rows, purpose, reference=not flags.no_reference, image=flags.image)
 
 
 def _check_first_row(

@@ -121,6 +121,23 @@ def test_a_packet_comes_from_one_spreadsheet_and_a_folder_of_images(
     assert "has no column 'image'" in capsys.readouterr().err
 
 
+def test_practice_and_attention_come_from_tables(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = tmp_path / "known.csv"
+    known.write_text("reference,better,worse,why\nA dog.,A dog.,A cat.,It barks.\n", "utf-8")
+    tables = ("--practice", known, "--attention", known)
+    assert make(generations, tmp_path / "out", *tables) == 0
+    assert "rater-01: 7 tasks" in capsys.readouterr().err  # six pairs and an attention task
+    assert packets("read", tmp_path / "out.key.json", answered(tmp_path)) == 0
+    said = capsys.readouterr().out
+    assert "dapo against sft: 6 items" in said
+    assert "attention" not in said
+    more = (*tables, "--coarse", 0, "--granular", 2)
+    assert make(generations, tmp_path / "marks", *more) == EXIT_UNUSABLE
+    assert "--practice is for raters who compare" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_refused_file_and_a_missing_rater_are_named(
     generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -19,14 +19,23 @@ from posh_reward.metrics.metric import package_version, read_reference
 from posh_reward.pages.html import LocalImages, image_uri, render
 from posh_reward.provenance import ORIGIN_COLUMN, Origins
 from posh_reward.settings import shorten
-from posh_reward.study.packets.draw import Design, draw_tasks, find_identical_pairs
+from posh_reward.study.packets.draw import (
+    Design,
+    add_known_tasks,
+    draw_tasks,
+    find_identical_pairs,
+)
 from posh_reward.study.packets.rater_answers import label_studio_config, tasks_json
 from posh_reward.study.packets.study_records import (
     ANSWERS_FORMAT,
+    BETTER,
     FORMS,
     MANIFEST_FORMAT,
+    WORSE,
     ItemTexts,
+    KnownItem,
     PacketKey,
+    Purpose,
     RaterTask,
     RaterTexts,
     StudyItem,
@@ -79,6 +88,7 @@ class StudyItems:
     items: tuple[StudyItem, ...]
     incomplete: tuple[str, ...]  # ids without a generation of every model
     origins: Origins = field(default_factory=Origins)
+    known: tuple[KnownItem, ...] = ()  # for practice and attention
 
 
 def split_by_model(rows: Iterable[Row], models: Sequence[str], columns: Columns) -> Iterator[Row]:
@@ -143,6 +153,29 @@ def read_study_items(
     return StudyItems(tuple(order), tuple(complete), tuple(incomplete), origins)
 
 
+def read_known_items(
+    rows: Iterable[Row], purpose: Purpose, *, reference: bool = True, image: str = "image"
+) -> tuple[KnownItem, ...]:
+    """Read items with a right answer: ``better``, ``worse``, ``reference``, an image, ``why``."""
+    known = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            texts = {
+                name: _require_text(read_text(row.get(name)), name) for name in (BETTER, WORSE)
+            }
+            correct = ""
+            if reference:
+                correct = _require_text(read_reference(row.get("reference")), "reference")
+            why = "" if is_missing(row.get("why")) else str(row["why"])
+        except InputError as error:
+            raise InputError(f"{purpose}, row {number}: {error}") from None
+        item = StudyItem(f"{purpose} {number}", correct, texts, row.get(image))
+        known.append(KnownItem(item, purpose, replace_surrogates(why.strip())))
+    if not known:
+        raise InputError(f"there are no items for {purpose}")
+    return tuple(known)
+
+
 def _read_item(row: Row, columns: Columns) -> tuple[StudyItem, str]:
     [item] = read_items([row], columns)
     if item.model is None:
@@ -192,6 +225,7 @@ def rater_page(
         texts=texts,
         steps=steps,
         marks=rater.form == "granular",
+        background=list(texts.background),
         packet=_page_contents(name, key, items, images),
     )
 
@@ -217,7 +251,11 @@ def _page_contents(
     for task in rater.tasks:
         if images:
             places.setdefault(task.item, len(places))
-        tasks.append(_task_contents(task, items[task.item], places.get(task.item)))
+        row = _task_contents(task, items[task.item], places.get(task.item))
+        if task.purpose == "practice":
+            better = task.models.index(BETTER) + 1
+            row["practice"] = {"better": better, "why": key.find_item(task).why}
+        tasks.append(row)
     questions = []
     for axis, question in texts.questions.items():
         text = texts.question(axis, reference=key.reference)
@@ -237,6 +275,7 @@ def _page_contents(
         "questions": questions,
         "choices": [[value, label] for label, value in texts.values.items()],
         "sides": sides,
+        "about": [bool(texts.consent), len(texts.background)],
         "tasks": tasks,
         "images": [images[item] for item in places],
     }
@@ -293,10 +332,14 @@ def make_packet(
 ) -> Packet:
     """Draw the tasks and write every form. Equal arguments make equal bytes."""
     by_id = {item.id: item for item in items.items}
+    for each in items.known:
+        if each.item.id in by_id:
+            raise InputError(f"the id {each.item.id!r} is taken: rename this item of the study")
+        by_id[each.item.id] = each.item
     reference = any(item.reference for item in items.items)
     if not reference and album is None:
         raise InputError("raters need an image or a correct description to judge by")
-    raters = draw_tasks(items.items, design)
+    raters = add_known_tasks(draw_tasks(items.items, design), items.known, design)
     identical = find_identical_pairs(items.items) if design.coarse else ()
     texts = texts or shipped_texts()
     content = repr((design, items, sorted(inputs.items()), texts)).encode()
@@ -312,6 +355,10 @@ def make_packet(
         inputs=dict(inputs),
         origins={name: str(each) for name, each in items.origins.by_model.items() if each},
         reference=reference,
+        known={
+            each.item.id: ItemTexts(each.item.reference, each.item.texts, each.item.image, each.why)
+            for each in items.known
+        },
         texts=texts,
     )
     files = _render_forms(key, by_id, album)
@@ -358,7 +405,7 @@ def _render_guide(key: PacketKey) -> str:
         files += f"  {span}: {heading}\n"
         for name in names:
             files += f"    {name}.html{LABEL_STUDIO_FILES.format(name=name, form=form)}: "
-            files += f"{len(key.raters[name].tasks)} tasks\n"
+            files += f"{len(key.raters[name].numbered)} tasks\n"
         instructions = key.texts.instructions(form, images=key.images, reference=key.reference)
         steps += f"{heading}\n"
         for number, step in enumerate(instructions, start=1):

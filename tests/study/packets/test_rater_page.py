@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 
 from posh_reward.study.packets.draw import Design
-from posh_reward.study.packets.make import Packet, make_packet
-from posh_reward.study.packets.rater_answers import AnswerSheet, compute_checksum, read_sheets
-from posh_reward.study.packets.study_records import LANGUAGES, shipped_texts
+from posh_reward.study.packets.make import Packet, make_packet, read_known_items
+from posh_reward.study.packets.rater_answers import (
+    AnswerSheet,
+    RaterAbout,
+    compute_checksum,
+    read_sheets,
+)
+from posh_reward.study.packets.study_records import LANGUAGES, BackgroundQuestion, shipped_texts
 from tests.chromium import Browser, axe, violations
 from tests.study.packets.studies import (
     EVIL,
@@ -322,6 +327,62 @@ def test_the_bar_covers_no_choice_on_a_phone(
     assert comment <= browser.run(bottom.format("nav", "top"))
 
 
+KNOWN = {
+    "reference": "A brown dog.",
+    "better": "A brown dog.",
+    "worse": "A cat.",
+    "why": "No <cat>.",
+}
+ASKING = replace(
+    shipped_texts(),
+    consent="We store\nyour answers.",
+    background=(
+        BackgroundQuestion("Your age?", ("under 40", "over 40")),
+        BackgroundQuestion("Job?"),
+    ),
+)
+WITH_START = make_packet(
+    replace(items(2), known=read_known_items([KNOWN], "practice")),
+    Design(7, 1, 0, 0), None, {}, texts=ASKING,
+)  # fmt: skip
+
+
+def test_a_rater_agrees_says_who_it_is_and_practises(browser: Browser, tmp_path: Path) -> None:
+    path = opened(browser, WITH_START, tmp_path)
+    browser.point("#begin", click=True)
+    assert focused(browser, "it.id") == "agree"  # and no task is shown
+    assert browser.run("document.getElementById('agree-first').hidden") is False
+    browser.point("#agree", click=True)
+    browser.point("input[name='about-0'][value='over 40']", click=True)
+    browser.point("input[name='about-1']", click=True)
+    browser.type("curator")
+    browser.point("#begin", click=True)
+    assert browser.run("document.getElementById('heading').textContent") == "Practice 1 of 1"
+    better = WITH_START.key.raters["rater-01"].tasks[0].models.index("better") + 1
+    for axis in AXES:
+        assert browser.run("document.querySelector('.feedback')") is None
+        choose(browser, axis, 0)
+    shown = browser.run("document.querySelector('.feedback').innerText")
+    assert shown.startswith(f"We think that #{better} is better.")
+    assert "No <cat>." in shown
+    choose(browser, "overall", 2 if better == 1 else -2)
+    assert browser.run("document.querySelector('.feedback').innerText").startswith(
+        "We think so, too"
+    )
+    assert "0 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
+    browser.open(path)
+    assert browser.run("document.getElementById('agree').checked") is True
+    assert browser.run("document.querySelector('[name=about-1]').value") == "curator"
+    browser.point("#begin", click=True)
+    assert browser.run("document.getElementById('heading').textContent") == "Task 1 of 2"
+    browser.point("#finish", click=True)
+    browser.point("#save", click=True)
+    sheet = downloaded(WITH_START, tmp_path)
+    assert sheet.about == RaterAbout(agreed=True, background=("over 40", "curator"))
+    assert (len(sheet.answers), len(sheet.unfinished)) == (0, 2)
+    assert browser.complaints() == []
+
+
 # ---- granular
 
 
@@ -452,7 +513,7 @@ def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packe
             assert browser.run("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("made", FORMS, ids=["coarse", "granular"])
+@pytest.mark.parametrize("made", [*FORMS, WITH_START], ids=["coarse", "granular", "start"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, scheme: str) -> None:
     script = axe()
@@ -462,6 +523,11 @@ def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, schem
     for button in (None, "#begin", "#finish"):
         if button:
             browser.point(button, click=True)
+        if button is None and made is WITH_START:
+            browser.point("#agree", click=True)
+        if button == "#begin" and made is WITH_START:
+            for axis in AXES:
+                choose(browser, axis, 1)
         if button == "#begin" and made is GRANULAR:
             drag(browser, word("mistakes", 1), word("mistakes", 2))
         for width in (1280, 640, 390):
