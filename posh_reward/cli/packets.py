@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -31,7 +32,7 @@ SERVE_HELP = """\
 Show each rater a page behind a private link, and store each answer on disk before the page calls it
 sent. `posh-reward packets read` can read the folder of answers at any time. Anyone with a link can
 answer; the links' tokens are in KEY.links.csv. On the public internet, put a TLS proxy in front and
-pass its address as --url."""
+pass its address as --url. A further link, for the organiser alone, shows how far each rater is."""
 DEFAULT_TIMES = 3  # raters of a repeated task, if there are as many
 ANSWERS_SUFFIX = ".json"  # of files that are read in a folder of answers
 
@@ -143,14 +144,14 @@ def add_serve(command: argparse.ArgumentParser) -> None:
         "alone: 127.0.0.1")  # fmt: skip
     add("--port", type=int, default=8000, help="port to listen at")
     add("--url", help="address that raters use, such as https://study.museum.example (default: "
-        "http://HOST:PORT); requests under other names are refused")  # fmt: skip
+        "http://HOST:PORT; needed with --host 0.0.0.0); others are refused")  # fmt: skip
     command.set_defaults(command=serve_packet)
 
 
 def serve_packet(flags: argparse.Namespace) -> int:
     try:
-        from posh_reward.serve.hosts import format_address
-        from posh_reward.serve.study_app import read_tokens, study_app
+        from posh_reward.serve.hosts import format_address, is_wildcard
+        from posh_reward.serve.study_app import ORGANISER, read_tokens, study_app
     except ImportError:
         why = f"`packets serve` needs a server: {install_command('serve')}"
         raise MissingDependencyError(why) from None
@@ -161,16 +162,23 @@ def serve_packet(flags: argparse.Namespace) -> int:
     key = read_key(path, folder)
     answers = Path(flags.answers) if flags.answers else _name_beside(path, ".answers")
     links = _name_beside(path, ".links.csv")
-    tokens = read_tokens(links, key.raters)
     name = urlsplit(flags.url or "").hostname
     if flags.url and not name:
         raise InputError(f"--url {flags.url!r} has no host: use https://study.museum.example")
+    if not flags.url and is_wildcard(flags.host):
+        raise InputError(
+            f"--host {flags.host} listens at all addresses of this machine, so name the one that "
+            f"raters use, such as --url http://{socket.gethostname()}:{flags.port}"
+        )
+    tokens = read_tokens(links, key.raters)
+    organiser = read_tokens(_name_beside(path, ".organiser.csv"), [ORGANISER])
     names = [name] if name else []
-    app = study_app(key, folder, answers, tokens, names)
+    app = study_app(key, folder, answers, tokens, names, organiser)
     with bind_socket(flags.host, flags.port) as bound:
         bound.listen(128)  # before the links are printed
         url = (flags.url or format_address(flags.host, bound.getsockname()[1])).rstrip("/")
         lines = [f"{rater}  {url}/r/{token}" for token, rater in tokens.items()]
+        lines += [f"progress, for you alone  {url}/o/{token}" for token in organiser]
         print("\n".join([*lines, f"tokens are in {str(links)!r}; answers go to {str(answers)!r}"]),
               file=sys.stderr, flush=True)  # fmt: skip
         build_server(app).run([bound])

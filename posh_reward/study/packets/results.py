@@ -144,6 +144,7 @@ def _strength_intervals(games: Sequence[Game], strengths: Floats) -> list[Interv
 
 MAX_WORDS_PER_SECOND = 10  # nobody reads faster; people read about 4 and skim 8
 RUSHED_TASK_SHARE = 0.25  # of tasks answered faster than that, from which a rater is flagged
+MONOTONY_FLAG = "the answers hardly vary"
 MIN_TASKS_FOR_MONOTONY = 6  # equal answers to so many are unlikely to be chance
 
 
@@ -160,7 +161,10 @@ class RaterReport:
     background: dict[str, str] = field(default_factory=dict)  # question -> answer, where given
 
 
-def report_raters(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
+def report_raters(
+    collection: AnswerCollection, key: PacketKey, *, shows_answers: bool = True
+) -> tuple[RaterReport, ...]:
+    """Sum up each rater's work; without ``shows_answers`` no flag says what the answers are."""
     reports = []
     sheets = {sheet.rater: sheet for sheet in collection.sheets}
     for name, rater in key.raters.items():
@@ -169,7 +173,8 @@ def report_raters(collection: AnswerCollection, key: PacketKey) -> tuple[RaterRe
         seconds = [answer.seconds for answer in answers if answer.seconds is not None]
         flags = [*_flag_consent(sheet, key), *_flag_attention(sheet), *_flag_pace(answers, key)]
         if len(answers) >= MIN_TASKS_FOR_MONOTONY:
-            flags += _flag_monotony(answers, key.texts)
+            monotony = _flag_monotony(answers, key.texts)
+            flags += monotony if shows_answers else [MONOTONY_FLAG] * bool(monotony)
         reports.append(
             RaterReport(
                 name,
