@@ -186,8 +186,15 @@ def serve_packet(flags: argparse.Namespace) -> int:
 
 
 PACKETS_HELP = """\
-Have people compare what models wrote, without knowing which model wrote it. `plan` estimates how
-many pairs and raters a study needs, `make` writes pages for raters, `read` sums up their answers.
+Have people compare what models wrote, without knowing which model wrote it, in five steps:
+
+  1. packets plan --difference 1 --team 7        how many images and people it takes
+  2. packets make paintings.xlsx --images photos --generation model_a --generation model_b -o packet
+                                                 a page for each person, and the key, which you keep
+  3. send each person their page; or `packets serve packet.key.json packet`, and send each a link
+  4. look how far they are: a page of `packets serve`, or the files that come back
+  5. packets read packet.key.json answers --page result.html
+
 docs/study.md walks through a study."""
 MAKE_HELP = """\
 Write a folder to hand out and, outside it, the key that says which model wrote each generation.
@@ -199,6 +206,9 @@ of each model, in columns named with --generation; --images names the folder of 
 rows with id, model, generation, reference and image, as recipes/generate.py and `posh-reward score`
 write them: all models in one file, or one file per model (without a model column, the file's name
 is the model's). Only ids that every model described are used.
+
+Each rater's time is estimated: all texts read aloud, at 150 words a minute, and a minute to judge
+each task; to mark words, 18 minutes a task, as in the paper.
 
 No rater sees a generation twice; either model is #1 equally often; some tasks go to several raters,
 to measure agreement. The same --seed gives the same files, byte for byte."""
@@ -274,6 +284,7 @@ def make_packet(flags: argparse.Namespace) -> int:
     from itertools import chain
 
     from posh_reward.study.packets import draw, make
+    from posh_reward.study.packets.study_plan import estimate_minutes
     from posh_reward.tables.engine import Columns
     from posh_reward.tables.reading import name_models
 
@@ -314,8 +325,8 @@ def make_packet(flags: argparse.Namespace) -> int:
     if same := len(packet.key.identical):
         lines.append(f"{same} pair{'s' * (same != 1)} of equal texts: a tie without asking")
     for name, rater in packet.key.raters.items():
-        count = len(rater.numbered)
-        lines.append(f"{name}: {count} tasks: {packet.key.texts.heading[rater.form]}")
+        size = f"{len(rater.numbered)} tasks, about {estimate_minutes(rater, packet.key):.0f} min"
+        lines.append(f"{name}: {size}: {packet.key.texts.heading[rater.form]}")
     total = options.format_size(sum(map(len, packet.files.values())))
     lines.append(f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt")
     lines.append(f"wrote {str(key)!r}: keep it from the raters")

@@ -73,7 +73,8 @@ def test_from_generations_to_a_page(
     said = capsys.readouterr().err
     assert "6 items of 'sft', 'dapo'" in said
     assert "left out 1 id that not all models describe" in said
-    assert "rater-01: 6 tasks: Compare two descriptions of an image" in said
+    # Six times 19 words at 150 a minute, and a minute to judge: 6.8 minutes.
+    assert "rater-01: 6 tasks, about 7 min: Compare two descriptions of an image" in said
     key = tmp_path / "out.key.json"
     outputs = {name: tmp_path / f"o.{name}" for name in ("html", "json", "csv")}
     status = packets("read", key, answered(tmp_path), "--packet", tmp_path / "out",
@@ -128,7 +129,9 @@ def test_practice_and_attention_come_from_tables(
     known.write_text("reference,better,worse,why\nA dog.,A dog.,A cat.,It barks.\n", "utf-8")
     tables = ("--practice", known, "--attention", known)
     assert make(generations, tmp_path / "out", *tables) == 0
-    assert "rater-01: 7 tasks" in capsys.readouterr().err  # six pairs and an attention task
+    assert (
+        "rater-01: 7 tasks, about 9 min" in capsys.readouterr().err
+    )  # six pairs and an attention task
     assert packets("read", tmp_path / "out.key.json", answered(tmp_path)) == 0
     said = capsys.readouterr().out
     assert "dapo against sft: 6 items" in said

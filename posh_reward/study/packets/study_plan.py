@@ -12,6 +12,7 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets import study_records
+from posh_reward.study.packets.study_records import PacketKey, Rater
 from posh_reward.tables.statistics import CONFIDENCE_LEVEL, MIN_VALUES_FOR_SIGN, Floats
 from posh_reward.tables.text_tables import align_columns
 
@@ -107,6 +108,17 @@ SIMULATED_STUDIES = 1000  # for each figure: a power of 80 % is known to within 
 MAX_PAIRS = 2000  # that a plan considers
 WANTED_POWER = 0.8  # chance to settle the difference
 MINUTES_PER_COMPARISON = 5  # paper, section 4
+MINUTES_PER_MARKING = 18  # likewise
+READ_ALOUD_WORDS_PER_MINUTE = 150
+MINUTES_TO_JUDGE = 1.0  # after reading; with the paper's 600 words a comparison takes five minutes
+
+
+def estimate_minutes(rater: Rater, key: PacketKey) -> float:
+    """Minutes that a rater's tasks take: all texts read aloud, then judged; or marked."""
+    if rater.form == "granular":
+        return float(MINUTES_PER_MARKING * len(rater.tasks))
+    words = sum(key.find_item(task).count_words(task.models) for task in rater.tasks)
+    return words / READ_ALOUD_WORDS_PER_MINUTE + MINUTES_TO_JUDGE * len(rater.tasks)
 
 
 @dataclass(frozen=True, slots=True)
