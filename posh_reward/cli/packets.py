@@ -216,6 +216,10 @@ PLAN_HELP = """\
 Estimate by simulation how many pairs, raters and hours it takes to settle a difference, and the
 chance that a given number of pairs settles it, by the interval that `read` prints. Raters agree as
 in the paper (Krippendorff's alpha by axis, Table 7) unless --alpha is given."""
+PUSH_HELP = """\
+Create a project in Label Studio for each rater, with instructions, labelling setup and tasks, and
+print its address. The access token of your account is read from LABEL_STUDIO_API_KEY. Practice
+and what the page asks about raters are left out. Export each project as JSON for `packets read`."""
 TEXTS_HELP = """\
 Write every text that raters read, in one of five languages: questions, instructions, heading,
 contact, buttons. Edit what you like, delete what is to stay as it is, and pass the file to
@@ -232,6 +236,8 @@ def add_packets(command: argparse.ArgumentParser) -> None:
          "read runs/packet.key.json answers/ --page runs/result.html", add_read),
         ("serve", "serve each rater a page behind a link", SERVE_HELP,
          "serve runs/packet.key.json runs/packet", add_serve),
+        ("push", "create projects in Label Studio", PUSH_HELP,
+         "push runs/packet.key.json runs/packet --url http://localhost:8080", _add_push),
         ("texts", "write the texts that raters read, to edit", TEXTS_HELP,
          "texts --language nl -o texts.yaml", _add_texts),
         ("plan", "estimate how many pairs and raters are needed", PLAN_HELP,
@@ -412,6 +418,25 @@ def _load_texts(flags: argparse.Namespace) -> RaterTexts:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the texts {flags.texts!r}: {error}") from None
     return read_texts(own, flags.language)
+
+
+def _add_push(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("key", metavar="KEY", help="key that `packets make` wrote")
+    add("packet", metavar="PACKET", help="folder that it wrote")
+    add("--url", required=True, help="address of Label Studio, such as http://localhost:8080")
+    command.set_defaults(command=push_projects)
+
+
+def push_projects(flags: argparse.Namespace) -> int:
+    from posh_reward.study.packets.make import read_key
+    from posh_reward.study.packets.push import push_packet
+
+    folder = Path(flags.packet)
+    key = read_key(Path(flags.key), folder)
+    for rater, address in push_packet(key, folder, flags.url):
+        options.write_text(f"{rater}  {address}")
+    return EXIT_OK
 
 
 def _add_texts(command: argparse.ArgumentParser) -> None:

@@ -273,3 +273,19 @@ def test_a_table_of_what_nobody_answered_is_not_written(
     assert packets("read", key, answered(tmp_path), "--spans", spans) == EXIT_UNUSABLE
     assert "--pairs takes comparisons, --spans marked texts" in capsys.readouterr().err
     assert not spans.exists()
+
+
+def test_what_pushing_needs_is_said_before_anything_is_sent(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert make(generations, tmp_path / "out") == 0
+    push = ("push", tmp_path / "out.key.json", tmp_path / "out", "--url", "http://127.0.0.1:9")
+    monkeypatch.delenv("LABEL_STUDIO_API_KEY", raising=False)
+    assert packets(*push) == EXIT_UNUSABLE
+    assert "LABEL_STUDIO_API_KEY is not set" in capsys.readouterr().err
+    monkeypatch.setenv("LABEL_STUDIO_API_KEY", "secret")
+    assert packets(*push) == EXIT_UNUSABLE  # no client, or no server
+    said = capsys.readouterr().err
+    assert "[labelstudio]" in said or "cannot reach Label Studio" in said
+    assert "secret" not in said
