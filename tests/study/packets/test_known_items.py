@@ -25,7 +25,7 @@ from posh_reward.study.packets.study_records import (
     RaterTask,
     shipped_texts,
 )
-from tests.study.packets.studies import coarse, content, items, packet, saved
+from tests.study.packets.studies import coarse, content, exported, items, packet, saved
 
 Row = dict[str, Any]
 
@@ -123,3 +123,14 @@ def test_keys_and_answers_of_version_0_1_are_read(tmp_path: Path) -> None:
 def test_an_item_without_a_right_answer_is_refused() -> None:
     with pytest.raises(InputError, match="attention, row 1: no text in the column 'worse'"):
         read_known_items([{"reference": "A dog.", "better": "A dog."}], "attention")
+
+
+def test_attention_is_noticed_in_label_studio_too() -> None:
+    made = known_packet()
+    tasks = json.loads(made.files["label-studio/rater-01.json"])
+    result = [
+        {"from_name": axis, "to_name": "first", "type": "choices", "value": {"choices": ["0"]}}
+        for axis in PREFERENCE_AXES
+    ]
+    [sheet] = read_sheets(exported(made.key, tasks, result), made.key)
+    assert (len(sheet.answers), len(sheet.attention), sheet.unfinished) == (2, 2, ())

@@ -352,8 +352,10 @@ def test_a_rater_agrees_says_who_it_is_and_practises(browser: Browser, tmp_path:
     browser.point("#begin", click=True)
     assert focused(browser, "it.id") == "agree"  # and no task is shown
     assert browser.run("document.getElementById('agree-first').hidden") is False
-    browser.point("#agree", click=True)
     browser.point("input[name='about-0'][value='over 40']", click=True)
+    assert browser.run("localStorage.length") == 0  # nothing is kept of who has not agreed
+    browser.point("#agree", click=True)
+    assert browser.run("document.getElementById('agree-first').hidden") is True
     browser.point("input[name='about-1']", click=True)
     browser.type("curator")
     browser.point("#begin", click=True)

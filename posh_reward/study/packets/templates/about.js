@@ -38,8 +38,10 @@ function mayBegin() {
 const joinedAbout = (other) => ({ agreed: about.agreed || other.agreed,
   background: about.background.map((answer, place) => answer || other.background[place]) });
 
+// Without agreement nothing is kept or sent, and that it was withdrawn is.
 if (asksAbout) byId("about").addEventListener("input", () => {
+  const before = about.agreed;
   readAbout();
   if (about.agreed) mayBegin();
-  changed();
+  if (!asksConsent || about.agreed || before) changed();
 });
