@@ -13,9 +13,10 @@ from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, options
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
+    from posh_reward.pages.html import LocalImages
     from posh_reward.study.agreement.agreement_report import AgreementReport, AgreementSettings
     from posh_reward.study.agreement.judged_items import JudgedSet
-    from posh_reward.study.agreement.localisation import Localiser
+    from posh_reward.study.agreement.localisation import Localiser, SpanAnnotations
     from posh_reward.study.agreement.metric_scores import Measure, TextPair
     from posh_reward.study.agreement.preferences import Preferences
     from posh_reward.study.agreement.ratings import TextRatings
@@ -79,7 +80,7 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
         each.set_defaults(command=run, **DEFAULTS_ELSEWHERE)
         for add in adders:
             add(each)
-        options.add_reports(each, page=run is not report_spans)
+        options.add_reports(each)
         options.add_metric(each)
         more = each.add_argument_group("intervals and output").add_argument
         more("--against", metavar="NAME", help="metric to compare the others with (default: the "
@@ -302,7 +303,27 @@ def report_spans(flags: argparse.Namespace) -> int:
     marks = read_marks(rows, columns, flags.input)
     localisers, missing = _load_localisers(flags)
     settings = replace(_build_resampling(flags), missing=missing, against=flags.against)
-    return show_report(spans_report(marks, localisers, settings), flags)
+    report = spans_report(marks, localisers, settings)
+    if flags.page is not None:
+        _write_marked_page(marks, report, localisers[0], flags)
+    return show_report(report, flags)
+
+
+def _write_marked_page(
+    marks: SpanAnnotations,
+    report: AgreementReport,
+    posh: Localiser,
+    flags: argparse.Namespace,
+) -> None:
+    from posh_reward.study.agreement.judged_marks import list_marked_items
+    from posh_reward.study.agreement.judged_page import marked_page
+    from posh_reward.study.agreement.metric_scores import PoshMeasure
+
+    if not isinstance(posh, PoshMeasure):
+        raise InputError("--page shows POSH's marks: leave out --no-posh")
+    items = list_marked_items(marks, posh)
+    page = marked_page(items, _set_title(report, flags), posh, _open_images(flags))
+    options.write_file(Path(flags.page), page.encode("utf-8"))
 
 
 def _load_localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[str, str]]]:
@@ -444,7 +465,6 @@ def write_page(
     flags: argparse.Namespace,
 ) -> None:
     """Write the page of judged items, if the flags name one."""
-    from posh_reward.pages.html import THUMBNAIL_SIDE_PIXELS, LocalImages
     from posh_reward.study.agreement.judged_page import judged_page
     from posh_reward.study.agreement.metric_scores import PoshMeasure
 
@@ -454,9 +474,15 @@ def write_page(
     for measure in settings.measures:
         if isinstance(measure, PoshMeasure):
             scored = measure.scored
-    images = LocalImages([Path(flags.input).parent], THUMBNAIL_SIDE_PIXELS)
-    page = judged_page(judged, _set_title(report, flags), scored, images)
+    page = judged_page(judged, _set_title(report, flags), scored, _open_images(flags))
     options.write_file(Path(flags.page), page.encode("utf-8"))
+
+
+def _open_images(flags: argparse.Namespace) -> LocalImages:
+    """Images of the page, in the folder of the input unless their paths say otherwise."""
+    from posh_reward.pages.html import THUMBNAIL_SIDE_PIXELS, LocalImages
+
+    return LocalImages([Path(flags.input).parent], THUMBNAIL_SIDE_PIXELS)
 
 
 def _set_title(report: AgreementReport, flags: argparse.Namespace) -> AgreementReport:

@@ -260,8 +260,14 @@ def test_people_and_metric_on_the_same_items(
     assert html.count("<article>") == 6  # both raters' answers about a pair are together
     assert '<mark class="absent"' in html
     capsys.readouterr()
-    assert main(["agreement", "spans", str(spans), "--random", "--no-posh", "-q"]) == 0
+    quick = ["agreement", "spans", str(spans), "--resamples", "0", "-q", "--page", f"{page}l"]
+    assert main(quick) == 0
     assert "24 marked pairs, 6 images" in capsys.readouterr().out
+    html = Path(f"{page}l").read_text("utf-8")
+    assert html.count("<article>") == 12  # six texts of each model
+    assert '<mark class="people">' in html
+    assert main([*quick, "--no-posh", "--random"]) == EXIT_UNUSABLE
+    assert "--page shows POSH's marks" in capsys.readouterr().err
 
 
 def test_a_table_of_what_nobody_answered_is_not_written(

@@ -192,22 +192,27 @@ def _make_item(
 ) -> JudgedItem:
     first: Row = dict(rows[0])
     name = texts[0].image_id or first.get("id")
+    return JudgedItem(
+        str(number) if is_missing(name) else str(name),
+        tuple(texts),
+        tuple(find_model(first, text.side) for text in texts),
+        tuple(axes),
+        gather_comments(rows),
+    )
+
+
+def gather_comments(rows: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
+    """Return the comments in judgments' rows, with their raters."""
     comments = []
     for row in rows:
         comment = row.get("comment")
         if isinstance(comment, str) and comment.strip():
             rater = row.get("rater")
             comments.append(comment if is_missing(rater) else f"{rater}: {comment}")
-    return JudgedItem(
-        str(number) if is_missing(name) else str(name),
-        tuple(texts),
-        tuple(_find_model(first, text.side) for text in texts),
-        tuple(axes),
-        tuple(comments),
-    )
+    return tuple(comments)
 
 
-def _find_model(row: Row, side: str) -> str:
+def find_model(row: Row, side: str) -> str:
     names = [row.get(f"{column}{side}") for column in MODEL_COLUMNS]
     return next((str(name) for name in names if not is_missing(name)), "")
 

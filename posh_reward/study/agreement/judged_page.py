@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from posh_reward.datasets.images import stored_source
@@ -15,8 +15,14 @@ from posh_reward.study.agreement.agreement_report import (
     list_figure_rows,
     list_gaps,
 )
-from posh_reward.study.agreement.judged_items import JudgedAxis, JudgedItem, JudgedSet
-from posh_reward.study.agreement.metric_scores import TextPair
+from posh_reward.study.agreement.judged_items import (
+    JudgedAxis,
+    JudgedItem,
+    JudgedSet,
+    find_model,
+)
+from posh_reward.study.agreement.judged_marks import MarkedItem, MarkedText
+from posh_reward.study.agreement.metric_scores import PoshMeasure, TextPair
 from posh_reward.tables.tables import AXIS_SCORES
 from posh_reward.types import Scores
 
@@ -33,15 +39,29 @@ TEXT_LEAD = (
 )
 
 
+MARK_LEAD = (
+    "Texts in which people marked mistakes and references in which they marked what is missing, "
+    "then POSH's marks. The number after people's marks says how many raters made them. Tokens are "
+    "words and punctuation marks: of people, those that at least half of the raters marked; of "
+    "POSH, those with a grade below {threshold:g}. Disagreement is the share of them that only one "
+    "side marked, from 0 to 1."
+)
+MARK_HEADS = ("", "raters", "people's tokens", "POSH's tokens", "both", "disagreement")
+MARK_TITLES = {"mistakes": "Written, as people marked it", "omissions": "Reference, likewise"}
+
+
 @dataclass(frozen=True, slots=True)
 class JudgedCard:
     """One item on the page."""
 
-    item: JudgedItem
     title: str
+    rows: list[list[str]]  # judgments and scores, one row for each axis
+    comments: tuple[str, ...]
     headings: tuple[str, ...]  # above each text
+    texts: tuple[TextPair, ...]
     scores: tuple[Scores | None, ...]  # of each text, for its marks
     image: str | None  # data URI
+    marked: tuple[tuple[str, MarkedText], ...] = ()  # texts with people's marks, and their titles
 
 
 def judged_page(
@@ -56,25 +76,45 @@ def judged_page(
     """
     shown = judged.items[:MAX_ITEMS]
     cards = [_make_card(item, scored, images) for item in shown]
-    signatures = list(dict.fromkeys(line.signature for line in report.lines if line.signature))
     compares = any(len(item.texts) > 1 for item in shown)
+    lead = (PAIR_LEAD if compares else TEXT_LEAD).format(metric=judged.metric)
+    return _render(report, lead, _list_heads(judged, compares), cards, len(judged.items))
+
+
+def marked_page(
+    items: Sequence[MarkedItem], report: AgreementReport, measure: PoshMeasure, images: LocalImages
+) -> str:
+    """Render the report's tables, and the texts on which people's marks and POSH's differ most."""
+    cards = [_make_marked_card(item, measure.scored, images) for item in items[:MAX_ITEMS]]
+    lead = MARK_LEAD.format(threshold=measure.threshold)
+    return _render(report, lead, MARK_HEADS, cards, len(items))
+
+
+def _render(
+    report: AgreementReport,
+    lead: str,
+    heads: Sequence[str],
+    cards: Sequence[JudgedCard],
+    total: int,
+) -> str:
+    signatures = list(dict.fromkeys(line.signature for line in report.lines if line.signature))
+    scores = [each for card in cards for each in card.scores if each is not None]
     axes = [f"{axis} with {score}" for axis, score in AXIS_SCORES.items()]
     return render(
         "judged_page.html",
         "posh_reward.study.agreement",
         title=report.title,
-        lead=(PAIR_LEAD if compares else TEXT_LEAD).format(metric=judged.metric),
+        lead=lead,
         cards=cards,
-        total=len(judged.items),
-        heads=_list_heads(judged, compares),
-        list_cells=_list_cells,
+        total=total,
+        heads=heads,
         legend=legend_text(report),
         blocks=_list_blocks(report),
         against=report.against,
         notes=[*list_gaps(report), *report.notes],
-        has_marks=any(any(card.scores) for card in cards),
+        has_marks=bool(scores),
         has_witness=element_marks.has_witness(signatures),
-        has_sentences=any(each.sentences for each in scored.values()),
+        has_sentences=any(each.sentences for each in scores),
         footer=[
             f"Judgments are compared with scores: {', '.join(axes)}.",
             element_marks.QUESTION_GLOSS,
@@ -96,11 +136,34 @@ def _make_card(
         name = f"Text {place}" if len(item.models) > 1 else "Text"
         headings.append(f"{name}: {model}" if model else name)
     return JudgedCard(
-        item,
         title,
+        list(map(_list_cells, item.axes)),
+        item.comments,
         tuple(headings),
+        item.texts,
         tuple(map(scored.get, item.texts)),
         _copy_image(item.texts[0].image, images),
+    )
+
+
+def _make_marked_card(
+    item: MarkedItem, scored: Mapping[TextPair, Scores], images: LocalImages
+) -> JudgedCard:
+    pair, dispute = item.pair, item.dispute
+    model = find_model(dict(pair.row), "")
+    rows = []
+    for side in item.sides:
+        numbers = map(str, (side.raters, side.people, side.metric, side.both))
+        rows.append([side.axis, *numbers, f"{side.disagreement:.2f}"])
+    return JudgedCard(
+        f"{pair.image_id or 'Text'}: disagreement {dispute.disagreement:.2f} on {dispute.axis}",
+        rows,
+        item.comments,
+        (f"POSH's marks: {model}" if model else "POSH's marks",),
+        (pair,),
+        (scored.get(pair),),
+        _copy_image(pair.image, images),
+        tuple((MARK_TITLES[side.axis], side) for side in item.sides),
     )
 
 

@@ -14,7 +14,9 @@ from posh_reward.study.agreement.judged_items import (
     list_judged_pairs,
     list_judged_texts,
 )
+from posh_reward.study.agreement.judged_marks import disagree_on_marks, list_marked_items
 from posh_reward.study.agreement.judged_page import judged_page
+from posh_reward.study.agreement.localisation import SpanColumns, read_marks
 from posh_reward.study.agreement.metric_scores import KindScores, PoshMeasure, TextPair
 from posh_reward.study.agreement.preferences import (
     PairColumns,
@@ -89,6 +91,30 @@ def test_the_page_shows_labels_and_comments(chromium: Browser, tmp_path: Path) -
     path.write_text(html, encoding="utf-8")
     chromium.open(path)
     assert violations(chromium, axe()) == []
+
+
+def test_disagreement_on_marks_by_hand() -> None:
+    people, metric = (np.array(marks, dtype=bool) for marks in ([1, 1, 0, 0, 0], [0, 1, 1, 1, 0]))
+    assert disagree_on_marks(people, metric) == 3 / 4
+    nothing = np.zeros(5, dtype=bool)
+    assert disagree_on_marks(nothing, nothing) == 0
+
+
+def test_marks_of_several_raters_stand_beside_poshs() -> None:
+    """Two of three raters mark "red", as POSH does; one marks "dog sleeps"."""
+    from posh_reward import PoSh
+
+    row = {"generation": "A red dog sleeps.", "reference": "A brown dog sleeps.", "omissions": []}
+    mistakes: list[list[list[int]]] = [[[2, 5]], [[2, 5]], [[6, 16]]]
+    rows = [{**row, "mistakes": spans} for spans in mistakes]
+    marks = read_marks(rows, SpanColumns(), "rows")
+    [item] = list_marked_items(marks, PoshMeasure(PoSh(processes=1)))
+    side, other = item.sides
+    assert side.stretches == (("A ", 0), ("red", 2), (" ", 0), ("dog sleeps", 1), (".", 0))
+    assert (side.raters, side.people, side.metric, side.both) == (3, 1, 1, 1)
+    assert side.disagreement == 0
+    assert (other.people, other.metric, other.disagreement) == (0, 1, 1)  # POSH misses "brown"
+    assert item.dispute is other
 
 
 def test_scores_by_kind_are_of_its_elements_alone() -> None:
