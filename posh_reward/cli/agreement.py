@@ -380,7 +380,8 @@ def _load_rows(flags: argparse.Namespace) -> list[Row]:
         return READERS_BY_LAYOUT[flags.layout](Path(flags.input), flags.reference_file)
     rows = read_rows(
         flags.input, split=flags.split, format=flags.format, delimiter=flags.delimiter,
-        images=flags.harmonic_judge is not None or flags.llm_sees != "reference" or flags.page,
+        images=flags.harmonic_judge is not None or flags.llm_sees != "reference"
+        or flags.page is not None,
     )  # fmt: skip
     if flags.image not in (None, *OPTIONAL_COLUMNS):
         check_columns(rows, {"--image": flags.image}, flags.input)

@@ -15,6 +15,7 @@ from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, options
 from posh_reward.errors import InputError, MissingDependencyError, install_command, on_one_line
 
 if TYPE_CHECKING:
+    from posh_reward.study.packets.make import Packet, StudyItems
     from posh_reward.study.packets.rater_answers import AnswerCollection
     from posh_reward.study.packets.study_records import KnownItem, PacketKey, Purpose, RaterTexts
     from posh_reward.tables.engine import Columns
@@ -272,13 +273,8 @@ def _add_make(command: argparse.ArgumentParser) -> None:
     options.add_differences(add)
     options.add_dataset(add)
     reading = options.add_reading(command, "reference", "id", "model", "image")
-    reading(
-        "--generation",
-        metavar="COLUMN",
-        action="append",
-        help="generation column (default: "
-        "generation); repeatable, if each model has a column, whose name is then the model's",
-    )
+    reading("--generation", metavar="COLUMN", action="append", help="generation column (default: "
+            "generation); repeat it if each model has a column of its own")  # fmt: skip
     reading("--images", metavar="DIR", type=Path, help="folder with the image files (default: the "
             "table's)")  # fmt: skip
     options.add_reference_file(reading)
@@ -287,37 +283,19 @@ def _add_make(command: argparse.ArgumentParser) -> None:
 
 def make_packet(flags: argparse.Namespace) -> int:
     import secrets
-    from itertools import chain
 
     from posh_reward.study.packets import draw, make
-    from posh_reward.study.packets.study_plan import estimate_minutes
-    from posh_reward.tables.engine import Columns
-    from posh_reward.tables.reading import name_models
 
-    reference = None if flags.no_reference else flags.reference
-    generations = flags.generation or ["generation"]
-    model_columns = generations if len(generations) > 1 else []
-    texts = {"generation": "generation" if model_columns else generations[0]}
-    columns = Columns({**texts, "reference": reference}, flags.id or "id", flags.model, flags.image)
-    tables = filter(None, (*flags.generations, flags.practice, flags.attention))
-    files = list(map(Path, tables))
-    joined = options.get_reference_file(flags)
-    models = name_models(flags.generations)
-    rows = chain.from_iterable(
-        _read_rows(name, columns, model_columns, flags, joined, models[name])
-        for name in flags.generations
-    )
-    whole = make.read_study_items(rows, columns, model_columns)
-    options.print_warnings((), joined)
-    options.check_alike(whole.origins, allowed=flags.allow_differences)
-    known = [*_read_known(flags.practice, "practice", flags),
-             *_read_known(flags.attention, "attention", flags)]  # fmt: skip
-    items = replace(whole, items=whole.items[: flags.limit], known=tuple(known))
+    items = _read_items(flags)
     seed = secrets.randbits(64) if flags.seed is None else flags.seed
-    times = flags.times or min([DEFAULT_TIMES, *filter(None, (flags.coarse, flags.granular))])
+    times = flags.times
+    if times is None:
+        times = min([DEFAULT_TIMES, *filter(None, (flags.coarse, flags.granular))])
     design = draw.Design(seed, flags.coarse, flags.granular, flags.repeated, times)
     folder = Path(flags.output)
     key = Path(flags.key) if flags.key else folder.with_name(folder.name + ".key.json")
+    names = filter(None, (*flags.generations, flags.practice, flags.attention))
+    files = list(map(Path, names))
     album = None
     if not flags.no_images:
         dataset = options.load_dataset_images(flags)
@@ -325,19 +303,55 @@ def make_packet(flags: argparse.Namespace) -> int:
     inputs = {file.name: make.sha256_hex(file.read_bytes()) for file in files}
     packet = make.make_packet(items, design, album, inputs, texts=_load_texts(flags))
     make.write_packet(packet, folder, key)
+    lines = _describe_packet(packet, items)
+    total = options.format_size(sum(map(len, packet.files.values())))
+    lines.append(f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt")
+    lines.append(f"wrote {str(key)!r}: keep it from the raters")
+    print("\n".join(lines), file=sys.stderr)
+    return EXIT_OK
+
+
+def _describe_packet(packet: Packet, items: StudyItems) -> list[str]:
+    """Say what a packet is made of, and how much each rater has to do."""
+    from posh_reward.study.packets.study_plan import estimate_minutes
+
     lines = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
-    if left := len(whole.incomplete):
+    if left := len(items.incomplete):
         lines.append(f"left out {left} id{'s' * (left != 1)} that not all models describe")
     if same := len(packet.key.identical):
         lines.append(f"{same} pair{'s' * (same != 1)} of equal texts: a tie without asking")
     for name, rater in packet.key.raters.items():
         size = f"{len(rater.numbered)} tasks, about {estimate_minutes(rater, packet.key):.0f} min"
         lines.append(f"{name}: {size}: {packet.key.texts.heading[rater.form]}")
-    total = options.format_size(sum(map(len, packet.files.values())))
-    lines.append(f"wrote {str(folder)!r} ({total}) to hand out; start with READ-ME-FIRST.txt")
-    lines.append(f"wrote {str(key)!r}: keep it from the raters")
-    print("\n".join(lines), file=sys.stderr)
-    return EXIT_OK
+    return lines
+
+
+def _read_items(flags: argparse.Namespace) -> StudyItems:
+    """Read what is compared, and the items for practice and attention."""
+    from itertools import chain
+
+    from posh_reward.study.packets.make import read_study_items
+    from posh_reward.tables.engine import Columns
+    from posh_reward.tables.reading import name_models
+
+    generations = flags.generation or ["generation"]
+    model_columns = generations if len(generations) > 1 else []
+    texts = {
+        "generation": "generation" if model_columns else generations[0],
+        "reference": None if flags.no_reference else flags.reference,
+    }
+    columns = Columns(texts, flags.id or "id", flags.model, flags.image)
+    joined = options.get_reference_file(flags)
+    rows = chain.from_iterable(
+        _read_rows(name, columns, model_columns, flags, joined, model)
+        for name, model in name_models(flags.generations).items()
+    )
+    items = read_study_items(rows, columns, model_columns)
+    options.print_warnings((), joined)
+    options.check_alike(items.origins, allowed=flags.allow_differences)
+    practice = _read_known(flags.practice, "practice", flags)
+    attention = _read_known(flags.attention, "attention", flags)
+    return replace(items, items=items.items[: flags.limit], known=(*practice, *attention))
 
 
 def _read_rows(
