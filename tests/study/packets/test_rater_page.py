@@ -45,6 +45,8 @@ def opened(browser: Browser, made: Packet, folder: Path, name: str = "rater-01")
     """The page of one rater, opened with nothing kept from earlier tests."""
     path = folder / f"{name}.html"
     path.write_bytes(made.files[path.name])
+    # The page of the test before keeps its answers as it is left, perhaps after this one has begun.
+    browser.run("typeof at === 'undefined' || (at = -1)")
     browser.open(path)
     if browser.run("localStorage.length + sessionStorage.length"):
         browser.run("localStorage.clear(); sessionStorage.clear()")
