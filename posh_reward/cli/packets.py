@@ -481,6 +481,8 @@ def _add_plan(command: argparse.ArgumentParser) -> None:
     add("--raters", type=int, nargs="+", default=[1, 2, 3], help="raters per pair, to compare "
         "(default: 1 2 3)")  # fmt: skip
     add("--team", type=int, default=7, help="raters in all")
+    add("--words", type=int, default=600, help="words of the reference and two texts: "
+        "hours are for reading them aloud, and a minute to judge")  # fmt: skip
     add("--seed", type=int, default=0, help="seed of the simulation")
     add = command.add_argument_group("assumptions").add_argument
     add("--lean", type=float, default=0.3, metavar="SD", help="spread of raters' tastes: standard "
