@@ -105,50 +105,57 @@ def disagree_on_ratings(ratings: Floats, scores: Floats) -> Floats:
     return disagreement
 
 
-PairRows = list[tuple[int, int]]
-"""Rows about the same two texts, each with 1, or -1 if they stand in the other order."""
+@dataclass(frozen=True, slots=True)
+class PairGroup:
+    """All judgments of the same two texts."""
+
+    texts: tuple[TextPair, TextPair]  # in the order of the first row
+    rows: list[int]
+    signs: list[int]  # of each row: 1, or -1 if the texts stand in the other order
+
+    def labels(self, people: Floats) -> list[float]:
+        """Labels of the rows that have one, above 0 if the group's first text is better."""
+        return _drop_missing((people[self.rows] * self.signs).tolist())
 
 
 def list_judged_pairs(judged: Preferences | Arena, report: AgreementReport) -> JudgedSet:
     """Gather all judgments of the same two texts, and the scores of the metric compared with."""
     column = find_compared_column(report)
     heads = WINNER_HEADS if isinstance(judged, Arena) else PREFERENCE_HEADS
-    texts = judged.texts
-    groups = _group_pairs(texts)
+    groups = _group_pairs(judged.texts)
     axes: list[list[JudgedAxis]] = [[] for _ in groups]
-    for axis, labels in judged.judgments.people.items():
-        for own, each in zip(axes, _judge_pairs(axis, labels, groups, column, heads), strict=True):
+    for axis, people in judged.judgments.people.items():
+        for own, each in zip(axes, _judge_pairs(axis, people, groups, column, heads), strict=True):
             own.append(each)
     items = []
-    for number, (rows, own) in enumerate(zip(groups, axes, strict=True), start=1):
-        contents = [texts[2 * row].row for row, _ in rows]
-        both = texts[2 * rows[0][0] : 2 * rows[0][0] + 2]
-        items.append(_make_item(contents, both, own, number))
+    for number, (group, own) in enumerate(zip(groups, axes, strict=True), start=1):
+        contents = [judged.texts[2 * row].row for row in group.rows]
+        items.append(_make_item(contents, group.texts, own, number))
     return JudgedSet(column.name, tuple(heads.values()), _sort_by_dispute(items))
 
 
-def _group_pairs(texts: Sequence[TextPair]) -> list[PairRows]:
-    groups: dict[frozenset[TextPair], PairRows] = {}
-    for row, (one, other) in enumerate(zip(texts[::2], texts[1::2], strict=True)):
-        rows = groups.setdefault(frozenset((one, other)), [])
-        is_turned = bool(rows) and texts[2 * rows[0][0]] != one
-        rows.append((row, -1 if is_turned else 1))
+def _group_pairs(texts: Sequence[TextPair]) -> list[PairGroup]:
+    groups: dict[frozenset[TextPair], PairGroup] = {}
+    for row, both in enumerate(zip(texts[::2], texts[1::2], strict=True)):
+        group = groups.setdefault(frozenset(both), PairGroup(both, [], []))
+        group.rows.append(row)
+        group.signs.append(1 if both[0] == group.texts[0] else -1)
     return list(groups.values())
 
 
 def _judge_pairs(
     axis: str,
-    labels: Floats,
-    groups: Sequence[PairRows],
+    people: Floats,
+    groups: Sequence[PairGroup],
     column: ScoreColumn,
     heads: Mapping[int, str],
 ) -> list[JudgedAxis]:
-    given = [_drop_missing([sign * labels[row] for row, sign in rows]) for rows in groups]
-    means = np.array(list(map(_mean, given)))
-    first_rows = [rows[0][0] for rows in groups]
+    labels = [group.labels(people) for group in groups]
+    means = np.array(list(map(_mean, labels)))
+    first_rows = [group.rows[0] for group in groups]
     apart = disagree_on_pairs(means, score_differences(column, axis)[first_rows])
     judged = []
-    for row, own, mean, disagreement in zip(first_rows, given, means, apart, strict=True):
+    for row, own, mean, disagreement in zip(first_rows, labels, means, apart, strict=True):
         counts = _count_labels(own, heads)
         scores = tuple(map(_number, column.scores[axis][2 * row : 2 * row + 2]))
         judged.append(JudgedAxis(axis, counts, _number(mean), scores, _number(disagreement)))

@@ -381,6 +381,10 @@ def test_a_rater_agrees_says_who_it_is_and_practises(browser: Browser, tmp_path:
     assert browser.run("document.getElementById('heading').textContent") == "Task 1 of 2"
     browser.point("#finish", click=True)
     browser.point("#save", click=True)
+    browser.point("#help", click=True)
+    browser.point("#agree", click=True)  # who no longer agrees sees no task, by no way
+    browser.run("new Promise((it) => { addEventListener('popstate', it); history.back(); })")
+    assert browser.run(PLACE) == -1
     sheet = downloaded(WITH_START, tmp_path)
     assert sheet.about == RaterAbout(agreed=True, background=("over 40", "curator"))
     assert (len(sheet.answers), len(sheet.unfinished)) == (0, 2)

@@ -260,7 +260,7 @@ function comment(answer) {
 function show(place, remembers = true) {
   drawAbout();
   clock();
-  at = Math.max(-1, Math.min(place, packet.tasks.length));
+  at = asksConsent && !about.agreed ? -1 : Math.max(-1, Math.min(place, packet.tasks.length));
   since = answers[at] && !document.hidden ? performance.now() : null;
   const task = packet.tasks[at];
   byId("intro").hidden = at !== -1;
