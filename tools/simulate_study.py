@@ -29,6 +29,7 @@ from posh_reward.study.packets.results import MAX_WORDS_PER_SECOND, compute_resu
 from posh_reward.study.packets.study_plan import Opinions, fit_opinions
 from posh_reward.study.packets.study_records import (
     ANSWERS_FORMAT,
+    BETTER,
     PREFERENCE_AXES,
     PacketKey,
     RaterTask,
@@ -56,11 +57,13 @@ def answer_file(key: PacketKey, name: str, crowd: Crowd) -> bytes:
     rng = random.Random(f"{crowd.seed} {name}")
     answers: list[Row] = []
     for task in rater.tasks:
-        compares = len(task.models) == 2
-        values = (
-            _preferences(key, task, crowd, rng, name) if compares else _marks(key, task, crowd, rng)
-        )
-        words = key.items[task.item].count_words(task.models)
+        if task.purpose != "study":
+            values = dict.fromkeys(PREFERENCE_AXES, 2 if task.models[0] == BETTER else -2)
+        elif len(task.models) == 2:
+            values = _preferences(key, task, crowd, rng, name)
+        else:
+            values = _marks(key, task, crowd, rng)
+        words = key.find_item(task).count_words(task.models)
         seconds = round(words / MAX_WORDS_PER_SECOND * rng.uniform(3, 6), 1)
         answers.append({"task": task.id, **values, "seconds": seconds, "comment": ""})
     content: Row = {

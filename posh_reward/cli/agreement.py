@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +13,15 @@ from posh_reward.cli import EXIT_INCOMPLETE, EXIT_OK, options
 from posh_reward.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
+    from posh_reward.pages.html import LocalImages
     from posh_reward.study.agreement.agreement_report import AgreementReport, AgreementSettings
-    from posh_reward.study.agreement.localisation import Localiser
-    from posh_reward.study.agreement.metric_scores import Measure
+    from posh_reward.study.agreement.judged_items import JudgedSet
+    from posh_reward.study.agreement.localisation import Localiser, SpanAnnotations
+    from posh_reward.study.agreement.metric_scores import Measure, TextPair
     from posh_reward.study.agreement.preferences import Preferences
     from posh_reward.study.agreement.ratings import TextRatings
     from posh_reward.tables.tables import Row
+    from posh_reward.types import Scores
 
 
 AGREEMENT_HELP = """\
@@ -36,8 +40,10 @@ Read CapArena's caparena_annots_eval.json, or a file with the same columns: img,
 source2, caption1, caption2, winner, cluster. Pairs with a human's text are left out; winner skip,
 bad and equal are ties. Texts are compared by their overall score."""
 PAIRS_HELP = """\
-Read any table of two texts and a reference. A label is one of DOCENT's, or a number from 2 (the
-first text is much better) to -2. Without --label the first text is the better one in every row."""
+Read any table of two texts and a reference, such as `posh-reward packets read --pairs` writes. A
+label is one of DOCENT's, or a number from 2 (the first text is much better) to -2. Without --label
+the columns mistakes, omissions and overall are the labels; if there is none of them, the first text
+is the better one in every row."""
 RATINGS_HELP = """\
 Read any table of texts that people rated one by one: generation, references (a text or a list of
 texts) and rating (a number, or a list with one per rater)."""
@@ -50,7 +56,7 @@ CRITERIA = ("correctness", "completeness", "clarity", "fluency", "conciseness")
 """As in ``other_metrics.harmonic_eval``, which the help does not load."""
 DEFAULTS_ELSEWHERE = {
     "harmonic_judge": None, "image": None, "label": None, "layout": None, "llm_sees": "reference",
-    "paper": "none", "reference_file": None, "split": "test",
+    "page": None, "paper": "none", "reference_file": None, "split": "test",
 }  # fmt: skip
 """Values of flags that only some commands have, for those that lack them."""
 
@@ -63,7 +69,7 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
         ("caparena", "CapArena's battles", CAPARENA_HELP,
          "caparena_annots_eval.json --images images",
          report_caparena, _add_caparena, _add_text_measures),
-        ("pairs", "pairs that people compared", PAIRS_HELP, "pairs.csv --label preferred",
+        ("pairs", "pairs that people compared", PAIRS_HELP, "pairs.csv --page pairs.html",
          report_pairs, _add_pairs, _add_text_measures),
         ("ratings", "texts that people rated", RATINGS_HELP, "ratings.csv --baseline bleu",
          report_ratings, _add_ratings, _add_text_measures),
@@ -74,7 +80,7 @@ def add_agreement(command: argparse.ArgumentParser) -> None:
         each.set_defaults(command=run, **DEFAULTS_ELSEWHERE)
         for add in adders:
             add(each)
-        options.add_reports(each, page=False)
+        options.add_reports(each)
         options.add_metric(each)
         more = each.add_argument_group("intervals and output").add_argument
         more("--against", metavar="NAME", help="metric to compare the others with (default: the "
@@ -145,7 +151,8 @@ def _add_spans(command: argparse.ArgumentParser) -> None:
         "to 5 (default: 2, below which POSH itself counts an element as absent)")  # fmt: skip
     add = options.add_reading(command, "generation", "reference", "mistakes", "omissions")
     _add_split(add)
-    _add_image(add, "uuid")
+    add("--image", metavar="COLUMN", help="image column: an image's rows are resampled together "
+        "(default: uuid or image, if present)")  # fmt: skip
 
 
 def _add_input(command: argparse.ArgumentParser, default: str | None = None) -> None:
@@ -157,14 +164,15 @@ def _add_split(add: options.AddFlag) -> None:
     add("--split", metavar="NAME", default="test", help="split of a dataset")
 
 
-def _add_image(add: options.AddFlag, default: str = "image") -> None:
-    add("--image", metavar="COLUMN", default=default, help="image column, if present: an image's "
+def _add_image(add: options.AddFlag) -> None:
+    add("--image", metavar="COLUMN", default="image", help="image column, if present: an image's "
         "rows are resampled together")  # fmt: skip
 
 
 def _add_images(add: options.AddFlag) -> None:
     add("--images", metavar="DIR", type=Path, help="folder that image paths and names are "
-        "relative to, for metrics that see images")  # fmt: skip
+        "relative to, for metrics that see images and for --page (default: of the page, INPUT's "
+        "folder)")  # fmt: skip
 
 
 def _add_paper(add: options.AddFlag) -> None:
@@ -210,25 +218,36 @@ OPTIONAL_COLUMNS = ("image", "uuid", "id")
 
 
 def report_pairs(flags: argparse.Namespace) -> int:
+    from posh_reward.study.agreement.judged_items import list_judged_pairs
     from posh_reward.study.agreement.preferences import preferences_report
 
-    return show_report(preferences_report(load_preferences(flags), _build_settings(flags)), flags)
+    preferences, settings = load_preferences(flags), _build_settings(flags)
+    settings = replace(settings, measures=_add_kinds(settings.measures))
+    report = preferences_report(preferences, settings)
+    write_page(list_judged_pairs(preferences, report), report, settings, flags)
+    return show_report(report, flags)
 
 
 def load_preferences(flags: argparse.Namespace) -> Preferences:
     """Read the pairs that the flags name, by DOCENT's columns if the flags name none."""
     from posh_reward.study.agreement.preferences import PairColumns, read_preferences
 
-    columns = PairColumns()
+    rows, columns = _load_rows(flags), PairColumns()
     if flags.label is not None:
-        labels = map_axes(flags.label, "--label")
+        labels = map_axes(flags.label, "--label") or _find_labels(rows)
         columns = PairColumns(
             flags.generation1, flags.generation2, flags.reference, flags.image, labels
         )
-    return read_preferences(_load_rows(flags), columns, flags.input, images=flags.images)
+    return read_preferences(rows, columns, flags.input, images=flags.images)
+
+
+def _find_labels(rows: list[Row]) -> dict[str, str]:
+    """Map the axes that rows have a column for to its name."""
+    return {axis: axis for axis in JUDGED_AXES if any(axis in row for row in rows)}
 
 
 def report_caparena(flags: argparse.Namespace) -> int:
+    from posh_reward.study.agreement.judged_items import list_judged_pairs
     from posh_reward.study.agreement.metric_scores import ContradictedShare
     from posh_reward.study.agreement.preferences import caparena_report, read_arena
 
@@ -236,13 +255,20 @@ def report_caparena(flags: argparse.Namespace) -> int:
     settings = _build_settings(flags)
     # Battles are judged overall, not for mistakes alone.
     measures = [each for each in settings.measures if not isinstance(each, ContradictedShare)]
-    return show_report(caparena_report(arena, replace(settings, measures=measures)), flags)
+    report = caparena_report(arena, replace(settings, measures=measures))
+    write_page(list_judged_pairs(arena, report), report, settings, flags)
+    return show_report(report, flags)
 
 
 def report_ratings(flags: argparse.Namespace) -> int:
+    from posh_reward.study.agreement.judged_items import list_judged_texts
     from posh_reward.study.agreement.ratings import ratings_report
 
-    return show_report(ratings_report(load_text_ratings(flags), _build_settings(flags)), flags)
+    ratings, settings = load_text_ratings(flags), _build_settings(flags)
+    settings = replace(settings, measures=_add_kinds(settings.measures))
+    report = ratings_report(ratings, settings)
+    write_page(list_judged_texts(ratings, report), report, settings, flags)
+    return show_report(report, flags)
 
 
 def load_text_ratings(flags: argparse.Namespace) -> TextRatings:
@@ -270,13 +296,34 @@ def choose_rating_columns(flags: argparse.Namespace) -> dict[str, str]:
 def report_spans(flags: argparse.Namespace) -> int:
     from posh_reward.study.agreement.localisation import SpanColumns, read_marks, spans_report
 
-    columns = SpanColumns(
-        flags.generation, flags.reference, flags.mistakes, flags.omissions, flags.image
-    )
-    marks = read_marks(_load_rows(flags), columns, flags.input)
+    rows = _load_rows(flags)
+    has_ids = any("uuid" in row for row in rows)
+    image = flags.image or ("uuid" if has_ids else "image")
+    columns = SpanColumns(flags.generation, flags.reference, flags.mistakes, flags.omissions, image)
+    marks = read_marks(rows, columns, flags.input)
     localisers, missing = _load_localisers(flags)
     settings = replace(_build_resampling(flags), missing=missing, against=flags.against)
-    return show_report(spans_report(marks, localisers, settings), flags)
+    report = spans_report(marks, localisers, settings)
+    if flags.page is not None:
+        _write_marked_page(marks, report, localisers[0], flags)
+    return show_report(report, flags)
+
+
+def _write_marked_page(
+    marks: SpanAnnotations,
+    report: AgreementReport,
+    posh: Localiser,
+    flags: argparse.Namespace,
+) -> None:
+    from posh_reward.study.agreement.judged_marks import list_marked_items
+    from posh_reward.study.agreement.judged_page import marked_page
+    from posh_reward.study.agreement.metric_scores import PoshMeasure
+
+    if not isinstance(posh, PoshMeasure):
+        raise InputError("--page shows POSH's marks: leave out --no-posh")
+    items = list_marked_items(marks, posh)
+    page = marked_page(items, _set_title(report, flags), posh, _open_images(flags))
+    options.write_file(Path(flags.page), page.encode("utf-8"))
 
 
 def _load_localisers(flags: argparse.Namespace) -> tuple[list[Localiser], list[tuple[str, str]]]:
@@ -328,11 +375,13 @@ def _load_rows(flags: argparse.Namespace) -> list[Row]:
     )
 
     options.check_replaceable(flags.json, options.FIGURES_START)
+    options.check_replaceable(flags.page)
     if flags.layout is not None:
         return READERS_BY_LAYOUT[flags.layout](Path(flags.input), flags.reference_file)
     rows = read_rows(
         flags.input, split=flags.split, format=flags.format, delimiter=flags.delimiter,
-        images=flags.harmonic_judge is not None or flags.llm_sees != "reference",
+        images=flags.harmonic_judge is not None or flags.llm_sees != "reference"
+        or flags.page is not None,
     )  # fmt: skip
     if flags.image not in (None, *OPTIONAL_COLUMNS):
         check_columns(rows, {"--image": flags.image}, flags.input)
@@ -398,13 +447,58 @@ def _load_measures(flags: argparse.Namespace) -> tuple[list[Measure], list[tuple
     return measures, missing
 
 
+def _add_kinds(measures: Sequence[Measure]) -> list[Measure]:
+    """Add POSH's scores by kind of element, if POSH is measured, after all others."""
+    from posh_reward.study.agreement.metric_scores import KindScores, PoshMeasure
+    from posh_reward.types import KINDS
+
+    kinds: list[Measure] = []
+    for each in measures:
+        if isinstance(each, PoshMeasure):
+            kinds += [KindScores(each, kind) for kind in KINDS]
+    return [*measures, *kinds]
+
+
+def write_page(
+    judged: JudgedSet,
+    report: AgreementReport,
+    settings: AgreementSettings,
+    flags: argparse.Namespace,
+) -> None:
+    """Write the page of judged items, if the flags name one."""
+    from posh_reward.study.agreement.judged_page import judged_page
+    from posh_reward.study.agreement.metric_scores import PoshMeasure
+
+    if flags.page is None:
+        return
+    scored: dict[TextPair, Scores] = {}
+    for measure in settings.measures:
+        if isinstance(measure, PoshMeasure):
+            scored = measure.scored
+    page = judged_page(judged, _set_title(report, flags), scored, _open_images(flags))
+    options.write_file(Path(flags.page), page.encode("utf-8"))
+
+
+def _open_images(flags: argparse.Namespace) -> LocalImages:
+    """Images of the page, in the folder of the input unless their paths say otherwise."""
+    from posh_reward.pages.html import THUMBNAIL_SIDE_PIXELS, LocalImages
+
+    return LocalImages([Path(flags.input).parent], THUMBNAIL_SIDE_PIXELS)
+
+
+def _set_title(report: AgreementReport, flags: argparse.Namespace) -> AgreementReport:
+    return replace(report, title=flags.title or report.title)
+
+
 def show_report(report: AgreementReport, flags: argparse.Namespace) -> int:
     from posh_reward.study.agreement.agreement_report import as_json, terminal_text
 
-    if flags.title:
-        report = replace(report, title=flags.title)
+    report = _set_title(report, flags)
     options.show_figures(flags, as_json(report), terminal_text(report))
+    names_by_signature: dict[str, str] = {}  # the first of them: POSH's parts share its signature
     for line in report.lines:
-        if line.signature and not flags.quiet:
-            print(f"{line.name}: {line.signature}", file=sys.stderr)
+        names_by_signature.setdefault(line.signature, line.name)
+    for signature, name in names_by_signature.items():
+        if signature and not flags.quiet:
+            print(f"{name}: {signature}", file=sys.stderr)
     return EXIT_INCOMPLETE if any(line.failures for line in report.lines) else EXIT_OK

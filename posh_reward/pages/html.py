@@ -111,9 +111,9 @@ class LocalImages:
                 continue
         return None
 
-    def copy_as_jpeg(self, source: Path | int) -> bytes | None:
-        """Copy an image; None if the file is not one."""
-        if not isinstance(source, Path):
+    def copy_as_jpeg(self, source: Path | int | bytes) -> bytes | None:
+        """Copy an image: a file, a row of the dataset or a content; None if it is not one."""
+        if isinstance(source, int):
             assert self.dataset is not None, "it numbered the row"
             return encode_thumbnail(self.dataset.image(source), self._side)
         try:

@@ -103,7 +103,7 @@ def figures(scores: Sequence[Scores]) -> dict[str, float]:
         found[name] = mean([read_counted_score(score, name) for score in scores])
     for direction, kind in product(DIRECTIONS, KINDS):
         found[f"{direction}_{kind}"] = mean(
-            [_sub_score(score, direction, kind) for score in scored]
+            [score_kind(score, direction, kind) for score in scored]
         )
     return found | {
         "generation_elements": mean([score.generation_elements for score in scored]),
@@ -171,7 +171,8 @@ def _elements_per_100_words(scores: Scores) -> float | None:
     return 100 * scores.generation_elements / words
 
 
-def _sub_score(scores: Scores, direction: Direction, kind: Kind) -> float | None:
+def score_kind(scores: Scores, direction: Direction, kind: Kind) -> float | None:
+    """Return a precision or recall over elements of one kind alone; None without any."""
     elements = [e for e in scores.elements if (e.direction, e.kind) == (direction, kind)]
     if not elements:
         return None

@@ -52,11 +52,19 @@ class OwnHosts:
         return False
 
 
+def is_wildcard(host: str) -> bool:
+    """Test for an address that stands for all of this machine's, such as ``0.0.0.0``."""
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:  # a name is no address; an empty one stands for all
+        return not host
+
+
 def format_address(host: str, port: int) -> str:
     """Return the address for others of a server that listens at ``host``."""
     with suppress(ValueError):  # a name is no address
         address = ip_address(host)
-        if address.is_unspecified:  # which stands for all of this machine's
+        if address.is_unspecified:
             host = _find_outward_address(address.version) or socket.gethostname()
     if ":" in host:  # IPv6
         host = f"[{host}]"

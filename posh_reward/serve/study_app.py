@@ -1,5 +1,7 @@
 """A packet's pages behind links, one per rater; answers are stored on arrival.
 
+The organiser has a link of their own, to a page that says how far raters are.
+
 A link's token is all that a rater needs, and all that the server knows about a rater. Answers are
 the files that the page would save, so ``packets read`` takes the folder. TLS is left to a proxy.
 """
@@ -29,7 +31,8 @@ from posh_reward.errors import InputError
 from posh_reward.process.locks import LOCK_FILE, keep_folder, whole_file
 from posh_reward.serve.hosts import OwnHosts
 from posh_reward.study.packets.make import make_servable
-from posh_reward.study.packets.rater_answers import AnswerSheet, read_sheets
+from posh_reward.study.packets.progress_page import progress_page
+from posh_reward.study.packets.rater_answers import AnswerSheet, collect_answers, read_sheets
 from posh_reward.study.packets.study_records import Answer, PacketKey
 
 logger = logging.getLogger(__name__)
@@ -42,6 +45,8 @@ RESPONSE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex",
 }
+NO_PAGE = "There is no page here: please check the link that you were sent."
+ORGANISER = "organiser"
 VERSION_HEADER = "X-Answers-Version"
 """Header of requests and replies; not an ETag, which proxies change, such as to compress."""
 EARLIER_FOLDER = ".earlier"  # folder of replaced answers, next to those that count
@@ -55,18 +60,21 @@ def study_app(
     answers: Path,
     tokens: Mapping[str, str],
     names: Iterable[str] = (),
+    organiser: Mapping[str, str] | None = None,
 ) -> Starlette:
     """Make an ASGI app that shows each rater a page and stores the answers.
 
-    Besides this machine's name and its addresses, raters may reach it by ``names``.
+    Besides this machine's name and its addresses, raters may reach it by ``names``. ``organiser``
+    has the tokens of the page of progress, as ``tokens`` has those of raters' pages.
     """
     keep_folder(answers, f".{key.packet}{LOCK_FILE}")
-    site = StudySite(key, packet, answers, tokens)
+    site = StudySite(key, packet, answers, tokens, organiser or {})
     app = Starlette(
         routes=[
             Route("/r/{token}", site.send_page),
             Route("/r/{token}/answers", site.send_answers, methods=["GET"]),
             Route("/r/{token}/answers", site.store_answers, methods=["PUT"]),
+            Route("/o/{token}", site.send_progress),
             Route("/health", lambda _: PlainTextResponse("ok")),
         ],
         exception_handlers={OSError: site.report_fault},
@@ -81,9 +89,15 @@ class StudySite:
     """Pages and answers by token; arguments and errors as for ``study_app``."""
 
     def __init__(
-        self, key: PacketKey, packet: Path, answers: Path, tokens: Mapping[str, str]
+        self,
+        key: PacketKey,
+        packet: Path,
+        answers: Path,
+        tokens: Mapping[str, str],
+        organiser: Mapping[str, str],
     ) -> None:
         self._key, self._answers, self._tokens = key, answers, tokens
+        self._organiser = organiser
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._pages: dict[str, bytes] = {}
         self._fault = ""  # of the disk, at the last attempt to store
@@ -100,6 +114,18 @@ class StudySite:
         return Response(
             self._pages[self._find_rater(request)], media_type="text/html", headers=RESPONSE_HEADERS
         )
+
+    async def send_progress(self, request: Request) -> Response:
+        """Send the organiser's page: who has answered how much, and no answer."""
+        if request.path_params["token"] not in self._organiser:
+            raise HTTPException(404, NO_PAGE)
+        page = await run_in_threadpool(self._render_progress)
+        return Response(page, media_type="text/html", headers=RESPONSE_HEADERS)
+
+    def _render_progress(self) -> str:
+        files = [self._answers_path(rater) for rater in self._key.raters]
+        there = [file for file in files if file.exists()]
+        return progress_page(collect_answers(there, self._key, partial=True), self._key)
 
     async def send_answers(self, request: Request) -> Response:
         """Send the stored answers with their version; status 204 without any."""
@@ -155,8 +181,7 @@ class StudySite:
         try:
             return self._tokens[request.path_params["token"]]
         except KeyError:
-            why = "There is no page here: please check the link that you were sent."
-            raise HTTPException(404, why) from None
+            raise HTTPException(404, NO_PAGE) from None
 
     def _answers_path(self, rater: str) -> Path:
         return self._answers / f"answers-{self._key.packet}-{rater}.json"
@@ -224,6 +249,6 @@ def read_tokens(path: Path, raters: Iterable[str]) -> dict[str, str]:
         raise InputError(f"{str(path)!r} is not a table of links: {error!r}") from None
     if sorted(tokens.values()) != sorted(names):
         raise InputError(
-            f"the raters in {str(path)!r} are not those of the key: choose another key, or move it"
+            f"the names in {str(path)!r} are not those of the key: choose another key, or move it"
         )
     return tokens

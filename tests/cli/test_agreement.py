@@ -46,8 +46,9 @@ def test_docent_with_everything_to_compare(
     assert run(*arguments, "--json", "-", "--store", tmp_path / "kept.sqlite") == EXIT_OK
     found = found_json(capsys)
     names = [metric["name"] for metric in found["metrics"]]
-    assert names == ["POSH", "file", "length", "CIDEr", "mine", "ROUGE-LS"]
-    assert found["metrics"][4]["figures"]["overall rho"]["rows"] == 8
+    kinds = ["POSH entities", "POSH attributes", "POSH relations"]
+    assert names == ["POSH", "file", "length", "CIDEr", *kinds, "mine", "ROUGE-LS"]
+    assert found["metrics"][7]["figures"]["overall rho"]["rows"] == 8
     assert found["metrics"][0]["signature"].startswith("posh|")
     assert found["compared_with"] == "POSH"
     # Graphs of all texts are kept, so that a run that broke off does not parse them again.
@@ -191,7 +192,7 @@ def test_the_share_of_contradicted_sentences_is_a_row_of_its_own(
     source = write_rows(tmp_path / "in.jsonl", rows)
     flags = ["--rating", "mistakes=mistakes", "--rating", "omissions=omissions"]
     assert main(["agreement", "ratings", str(source), *flags, *common]) == EXIT_OK
-    posh, share = found_json(capsys)["metrics"]
+    posh, share, *_ = found_json(capsys)["metrics"]
     assert (share["name"], share["signature"]) == ("POSH contradicted", posh["signature"])
     assert share["figures"]["mistakes tau_b"]["value"] == pytest.approx(1)
     assert share["figures"]["omissions tau_b"]["rows"] == 0

@@ -15,6 +15,8 @@ from posh_reward.study.packets.study_plan import fit_opinions
 from tests.cli.running import rows_in, write_rows
 from tools.simulate_study import Crowd, answer_file
 
+AXES = ("mistakes", "omissions", "overall")
+
 
 @pytest.fixture
 def generations(tmp_path: Path) -> list[Path]:
@@ -42,7 +44,8 @@ def make(generations: list[Path], folder: Path, *more: object) -> int:
 def answered(tmp_path: Path, *names: str) -> Path:
     """A folder with the files of simulated raters who prefer the second model."""
     key = read_key(tmp_path / "out.key.json")
-    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1.5), fit_opinions(0.5), {})
+    marks = dict.fromkeys(key.models, 0.1)
+    crowd = Crowd(dict.fromkeys(AXES, 1.5), fit_opinions(0.5), marks)
     folder = tmp_path / "answers"
     folder.mkdir()
     for name in names or key.raters:
@@ -70,7 +73,8 @@ def test_from_generations_to_a_page(
     said = capsys.readouterr().err
     assert "6 items of 'sft', 'dapo'" in said
     assert "left out 1 id that not all models describe" in said
-    assert "rater-01: 6 tasks: Compare two descriptions of an image" in said
+    # Six times 19 words at 150 a minute, and a minute to judge: 6.8 minutes.
+    assert "rater-01: 6 tasks, about 7 min: Compare two descriptions of an image" in said
     key = tmp_path / "out.key.json"
     outputs = {name: tmp_path / f"o.{name}" for name in ("html", "json", "csv")}
     status = packets("read", key, answered(tmp_path), "--packet", tmp_path / "out",
@@ -89,6 +93,52 @@ def test_from_generations_to_a_page(
     for row in rows:
         sign = 1 if row["first"] == "dapo" else -1
         assert int(row["preference"]) == sign * int(row["choice"])
+
+
+def test_a_packet_comes_from_one_spreadsheet_and_a_folder_of_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Semicolons as from Excel; names with and without an ending; a model without a text once."""
+    pillow = pytest.importorskip("PIL.Image")
+    (tmp_path / "photos").mkdir()
+    for name, color in (("dog.png", "brown"), ("cat.png", "grey"), ("owl.png", "white")):
+        pillow.new("RGB", (8, 8), color).save(tmp_path / "photos" / name)
+    sheet = tmp_path / "paintings.csv"
+    sheet.write_text(
+        "picture;reference;Model A;Model B\ndog.png;A brown dog.;A dog.;A red dog.\n"
+        "cat;A grey cat.;;A cat.\nowl;A white owl.;An owl.;A white owl.\n",
+        "utf-8",
+    )
+    columns = ("--image", "picture", "--generation", "Model A", "--generation", "Model B")
+    plain = ("--images", tmp_path / "photos", "--coarse", 2, "--repeated", 1)
+    assert packets("make", sheet, *columns, *plain, "-o", tmp_path / "out") == 0
+    assert "left out 1 id that not all models describe" in capsys.readouterr().err
+    key = read_key(tmp_path / "out.key.json")
+    assert key.models == ("Model A", "Model B")
+    assert key.items["dog.png"].texts == {"Model A": "A dog.", "Model B": "A red dog."}
+    assert key.items["owl"].image == str(tmp_path / "photos" / "owl.png")
+    assert key.incomplete == ("cat",)
+    assert packets("make", sheet, *columns[2:], *plain, "-o", tmp_path / "other") == EXIT_UNUSABLE
+    assert "has no column 'image'" in capsys.readouterr().err
+
+
+def test_practice_and_attention_come_from_tables(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = tmp_path / "known.csv"
+    known.write_text("reference,better,worse,why\nA dog.,A dog.,A cat.,It barks.\n", "utf-8")
+    tables = ("--practice", known, "--attention", known)
+    assert make(generations, tmp_path / "out", *tables) == 0
+    assert (
+        "rater-01: 7 tasks, about 9 min" in capsys.readouterr().err
+    )  # six pairs and an attention task
+    assert packets("read", tmp_path / "out.key.json", answered(tmp_path)) == 0
+    said = capsys.readouterr().out
+    assert "dapo against sft: 6 items" in said
+    assert "attention" not in said
+    more = (*tables, "--coarse", 0, "--granular", 2)
+    assert make(generations, tmp_path / "marks", *more) == EXIT_UNUSABLE
+    assert "--practice is for raters who compare" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -177,10 +227,71 @@ def test_a_rater_set_aside_is_in_no_table_and_readings_are_counted(
     key = tmp_path / "out.key.json"
     assert packets("read", key, folder) == 0
     assert "were read" not in capsys.readouterr().out
-    crowd = Crowd(dict.fromkeys(("mistakes", "omissions", "overall"), 1), fit_opinions(0.5), {})
+    crowd = Crowd(dict.fromkeys(AXES, 1), fit_opinions(0.5), {})
     (folder / "rater-02.json").write_bytes(answer_file(read_key(key), "rater-02", crowd))
     assert packets("read", key, folder, "--leave-out", "rater-01", "-o", rows) == 0
     assert "New answers were read 2 times" in capsys.readouterr().out
     with rows.open(newline="", encoding="utf-8-sig") as file:
         assert {row["rater"] for row in csv.DictReader(file)} == {"rater-02"}
     assert len((tmp_path / "out.readings.jsonl").read_text().splitlines()) == 2
+
+
+def test_people_and_metric_on_the_same_items(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two raters of each pair prefer the later model, which has the right colour, as POSH does."""
+    assert make(generations, tmp_path / "out", "--granular", 2) == 0
+    pairs, spans = tmp_path / "pairs.csv", tmp_path / "spans.jsonl"
+    key = tmp_path / "out.key.json"
+    tables = ("--pairs", pairs, "--spans", spans)
+    assert packets("read", key, answered(tmp_path), *tables) == 0
+    with pairs.open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    assert {row["raters"] for row in rows} == {"2"}
+    figures, page = tmp_path / "a.json", tmp_path / "a.html"
+    outputs = ("--page", page, "--json", figures, "--resamples", 0, "-q", "--title", "Dogs")
+    assert main(["agreement", "pairs", *map(str, (pairs, *outputs))]) == 0
+    lines = {line["name"]: line for line in json.loads(figures.read_text("utf-8"))["metrics"]}
+    assert set(lines) == {"POSH", "POSH entities", "POSH attributes", "POSH relations"}
+    assert lines["POSH"]["figures"]["mistakes rho"]["rows"] == 12
+    assert lines["POSH"]["figures"]["mistakes rho"]["value"] > 0.5
+    html = page.read_text("utf-8")
+    assert html.count("<article>") == 6  # both raters' answers about a pair are together
+    assert '<mark class="absent"' in html
+    capsys.readouterr()
+    quick = ["agreement", "spans", str(spans), "--resamples", "0", "-q", "--page", f"{page}l"]
+    assert main(quick) == 0
+    assert "24 marked pairs, 6 images" in capsys.readouterr().out
+    html = Path(f"{page}l").read_text("utf-8")
+    assert html.count("<article>") == 12  # six texts of each model
+    assert '<mark class="people">' in html
+    assert main([*quick, "--no-posh", "--random"]) == EXIT_UNUSABLE
+    assert "--page shows POSH's marks" in capsys.readouterr().err
+
+
+def test_a_table_of_what_nobody_answered_is_not_written(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make(generations, tmp_path / "out") == 0
+    spans = tmp_path / "spans.csv"
+    key = tmp_path / "out.key.json"
+    assert packets("read", key, answered(tmp_path), "--spans", spans) == EXIT_UNUSABLE
+    assert "--pairs takes comparisons, --spans marked texts" in capsys.readouterr().err
+    assert not spans.exists()
+
+
+def test_what_pushing_needs_is_said_before_anything_is_sent(
+    generations: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert make(generations, tmp_path / "out") == 0
+    push = ("push", tmp_path / "out.key.json", tmp_path / "out", "--url", "http://127.0.0.1:9")
+    monkeypatch.delenv("LABEL_STUDIO_API_KEY", raising=False)
+    assert packets(*push) == EXIT_UNUSABLE
+    assert "LABEL_STUDIO_API_KEY is not set" in capsys.readouterr().err
+    monkeypatch.setenv("LABEL_STUDIO_API_KEY", "secret")
+    assert packets(*push) == EXIT_UNUSABLE  # no client, or no server
+    said = capsys.readouterr().err
+    assert "[labelstudio]" in said or "cannot reach Label Studio" in said
+    assert "secret" not in said

@@ -11,20 +11,24 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from posh_reward.cli import EXIT_UNUSABLE, main
 from posh_reward.cli.packets import list_answer_files
 from posh_reward.serve.study_app import read_tokens, study_app
-from posh_reward.study.packets.make import read_key, write_packet
-from posh_reward.study.packets.rater_answers import collect_answers
+from posh_reward.study.packets.draw import Design
+from posh_reward.study.packets.make import Packet, make_packet, read_key, write_packet
+from posh_reward.study.packets.rater_answers import RaterAbout, collect_answers, read_sheets
+from posh_reward.study.packets.study_records import BackgroundQuestion, shipped_texts
 from posh_reward.training.doctor.node_checks import free_port
-from tests.chromium import Browser
+from tests.chromium import Browser, axe, violations
 from tests.serve.test_app import served
-from tests.study.packets.studies import coarse, content, packet, saved
+from tests.study.packets.studies import coarse, content, items, packet, saved
 
 PACKET = packet(6)
 SENT, NOT_SENT = "All answers are sent.", "Not sent yet."
@@ -33,17 +37,22 @@ SENT, NOT_SENT = "All answers are sent.", "Not sent yet."
 class Site:
     """``posh-reward packets serve`` on a port of its own, in a thread, or in a process to kill."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, made: Packet = PACKET) -> None:
+        self.made = made
         self.folder, self.port, self.links = folder, port, dict[str, str]()
-        write_packet(PACKET, folder / "packet", folder / "packet.key.json")
+        self.progress = ""
+        write_packet(made, folder / "packet", folder / "packet.key.json")
 
     @contextmanager
     def served(self) -> Iterator[Site]:
         """In a thread of this process."""
         key, folder = self.folder / "packet.key.json", self.folder / "packet"
-        tokens = read_tokens(self.folder / "packet.links.csv", PACKET.key.raters)
-        app = study_app(read_key(key, folder), folder, self.folder / "packet.answers", tokens)
+        tokens = read_tokens(self.folder / "packet.links.csv", self.made.key.raters)
+        organiser = read_tokens(self.folder / "packet.organiser.csv", ["organiser"])
+        answers = self.folder / "packet.answers"
+        app = study_app(read_key(key, folder), folder, answers, tokens, (), organiser)
         with served(app, self.port) as url:
+            [self.progress] = (f"{url}/o/{token}" for token in organiser)
             self.links = {rater: f"{url}/r/{token}" for token, rater in tokens.items()}
             yield self
 
@@ -68,7 +77,7 @@ class Site:
         self.process.wait()
 
     def file(self, rater: str = "rater-01") -> Path:
-        return self.folder / "packet.answers" / f"answers-{PACKET.key.packet}-{rater}.json"
+        return self.folder / "packet.answers" / f"answers-{self.made.key.packet}-{rater}.json"
 
 
 @pytest.fixture
@@ -268,12 +277,74 @@ def test_a_full_disk_is_told_and_what_was_not_stored_follows(killable: Site) -> 
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_links_that_are_handed_out_can_be_opened(host: str, tmp_path: Path) -> None:
+def test_links_that_are_handed_out_can_be_opened(
+    host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     site = Site(tmp_path, free_port())
-    site.start("--host", host)
+    key, folder = tmp_path / "packet.key.json", tmp_path / "packet"
+    assert main(["packets", "serve", str(key), str(folder), "--host", host]) == EXIT_UNUSABLE
+    assert f"--url http://{socket.gethostname()}:8000" in capsys.readouterr().err
+    site.start("--host", host, "--url", f"http://localhost:{site.port}")
     try:
         for link in site.links.values():
-            assert not link.startswith(("http://0.0.0.0", "http://[::]"))
+            assert link.startswith(f"http://localhost:{site.port}/r/")
             assert httpx.get(link).status_code == 200
     finally:
         site.kill()
+
+
+def test_the_organisers_page_shows_how_far_raters_are_and_no_answer(
+    site: Site, chromium: Browser
+) -> None:
+    tasks = PACKET.key.raters["rater-01"].tasks
+    hasty = [{**coarse(PACKET.key, task), "seconds": 1} for task in tasks[:2]]
+    hasty[0]["comment"] = "a secret"
+    assert put(site, saved(PACKET.key, "rater-01", hasty)).status_code == 204
+    page = httpx.get(site.progress)
+    assert page.headers["referrer-policy"] == "no-referrer"
+    text = re.sub(r"<[^>]+>", " ", page.text)
+    assert "2 of 6 tasks answered; 0 of 2 raters have finished" in text
+    assert "2 of 2 tasks answered faster than" in text
+    assert "none yet" in text  # from rater-02
+    for hidden in ("secret", "better", *PACKET.key.models):
+        assert hidden not in text
+    token = site.links["rater-01"].rpartition("/")[2]
+    for path in ("o/x", f"o/{token}"):
+        assert httpx.get(f"http://127.0.0.1:{site.port}/{path}").status_code == 404
+    organiser = site.progress.rpartition("/")[2]
+    assert httpx.get(f"http://127.0.0.1:{site.port}/r/{organiser}").status_code == 404
+    visit(chromium, site.progress)
+    assert chromium.complaints() == []
+
+
+def test_who_agrees_at_one_computer_has_agreed_at_another(
+    tmp_path: Path, chromium: Browser
+) -> None:
+    texts = replace(
+        shipped_texts(), consent="We keep it.", background=(BackgroundQuestion("Job?"),)
+    )
+    made = make_packet(items(2), Design(7, 1, 0, 0), None, {}, texts=texts)
+    with Site(tmp_path, free_port(), made).served() as site:
+        link = site.links["rater-01"]
+        visit(chromium, link)
+        chromium.point("[name='about-0']", click=True)
+        chromium.type("curator")
+        assert not site.file().exists()
+        chromium.point("#agree", click=True)
+        until(chromium, says(SENT), True)
+        [sheet] = read_sheets(site.file().read_bytes(), made.key)
+        assert sheet.about == RaterAbout(agreed=True, background=("curator",))
+        visit(chromium, link)  # with nothing kept in the browser
+        until(chromium, "document.getElementById('agree').checked", True)
+        assert chromium.run("document.querySelector('[name=about-0]').value") == "curator"
+        chromium.point("#begin", click=True)
+        assert chromium.run("at") == 0
+
+
+def test_axe_finds_nothing_on_the_organisers_page(site: Site, chromium: Browser) -> None:
+    script = axe()
+    visit(chromium, site.progress)
+    for width in (1280, 390):
+        chromium.resize(width, 800)
+        assert violations(chromium, script) == []
+    chromium.resize(1280, 900)

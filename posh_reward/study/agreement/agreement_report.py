@@ -290,6 +290,7 @@ class AgreementReport:
     table: int | None = None  # number of the paper's table
     against: str | None = None  # the metric that the others are compared with
     extra: Mapping[str, Any] = field(default_factory=dict)  # more for JSON, e.g. models' ratings
+    columns: Sequence[ScoreColumn] = ()  # the scores behind the lines
 
     @property
     def table_blocks(self) -> list[tuple[str, list[Figure]]]:
@@ -346,6 +347,7 @@ def make_report(
         settings.table,
         against,
         extra or {},
+        columns,
     )
 
 
@@ -440,7 +442,7 @@ def _line_json(line: MetricLine) -> dict[str, Any]:
     }
 
 
-def _figure_text(figure: Figure, value: float) -> str:
+def format_figure(figure: Figure, value: float) -> str:
     if isnan(value):
         return "-"
     if figure.percent:
@@ -450,7 +452,7 @@ def _figure_text(figure: Figure, value: float) -> str:
 
 def _difference_text(figure: Figure, difference: Estimate) -> str:
     """Format a difference with sign and p-value; intervals would take too much room."""
-    text = _figure_text(figure, difference.value)
+    text = format_figure(figure, difference.value)
     if difference.value > 0:
         text = f"+{text}"
     if isnan(difference.value) or isnan(difference.p):
@@ -459,30 +461,35 @@ def _difference_text(figure: Figure, difference: Estimate) -> str:
 
 
 def _interval_text(figure: Figure, estimate: Estimate) -> str:
-    text = _figure_text(figure, estimate.value)
+    text = format_figure(figure, estimate.value)
     if isnan(estimate.low):
         return text
-    return f"{text} [{_figure_text(figure, estimate.low)}, {_figure_text(figure, estimate.high)}]"
+    return f"{text} [{format_figure(figure, estimate.low)}, {format_figure(figure, estimate.high)}]"
 
 
 def terminal_text(report: AgreementReport) -> str:
     """Format the whole report: figures of each axis, the paper's, and differences."""
-    parts = [report.title, fill(_legend_text(report), NOTE_WIDTH_COLUMNS)]
+    parts = [report.title, fill(legend_text(report), NOTE_WIDTH_COLUMNS)]
     for axis, figures in report.table_blocks:
-        parts.append(align_columns(_figure_rows(report, axis, figures)))
-        parts.append(align_columns(_difference_rows(report, figures)))
+        parts.append(align_columns(list_figure_rows(report, axis, figures)))
+        parts.append(align_columns(list_difference_rows(report, figures)))
+    parts.append("\n".join(list_gaps(report)))
+    parts += [fill(note, NOTE_WIDTH_COLUMNS) for note in report.notes]
+    return "\n\n".join(filter(None, parts))
+
+
+def list_gaps(report: AgreementReport) -> list[str]:
+    """Say which metrics were not measured, and which texts have no score."""
     missing, failures = [], []
     for line in report.lines:
         if line.missing:
             missing.append(f"{line.name}: not measured: {line.missing}")
         for reason, count in line.failures.items():
             failures.append(f"{line.name}: {count:,} texts have no score: {reason}")
-    parts += ["\n".join(missing), "\n".join(failures)]
-    parts += [fill(note, NOTE_WIDTH_COLUMNS) for note in report.notes]
-    return "\n\n".join(filter(None, parts))
+    return missing + failures
 
 
-def _legend_text(report: AgreementReport) -> str:
+def legend_text(report: AgreementReport) -> str:
     text = "Higher is better; 95 % intervals by bootstrap over images. "
     if any(figure.percent for figure in report.figures):
         text += "Accuracies in percent. "
@@ -491,7 +498,9 @@ def _legend_text(report: AgreementReport) -> str:
     return text.strip()
 
 
-def _figure_rows(report: AgreementReport, axis: str, figures: Sequence[Figure]) -> list[list[str]]:
+def list_figure_rows(
+    report: AgreementReport, axis: str, figures: Sequence[Figure]
+) -> list[list[str]]:
     """Table of figures, heads first; the paper's lines are below ours."""
     rows = [[axis, "rows", *(figure.name for figure in figures)]]
     for line in report.lines:
@@ -512,13 +521,13 @@ def _figure_rows(report: AgreementReport, axis: str, figures: Sequence[Figure]) 
             number = paper.figures.get(figure.key, nan)
             if figure.percent:  # accuracies are printed in percent there, too
                 number /= 100
-            texts.append(_figure_text(figure, number))
+            texts.append(format_figure(figure, number))
         if any(figure.key in paper.figures for figure in figures):
             rows.append([f"{paper.name} (paper, Table {report.table})", "", *texts])
     return rows
 
 
-def _difference_rows(report: AgreementReport, figures: Sequence[Figure]) -> list[list[str]]:
+def list_difference_rows(report: AgreementReport, figures: Sequence[Figure]) -> list[list[str]]:
     rows = []
     for line in report.lines:
         if line.differences:

@@ -95,7 +95,7 @@ def read_marks(rows: Sequence[Row], columns: SpanColumns, name: str) -> SpanAnno
         generation = text_in(row, columns.generation, where)
         reference = text_in(row, columns.reference, where)
         image_id, image = image_in(row, columns.image)
-        pairs.append(TextPair(generation, (reference,), image_id, image))
+        pairs.append(TextPair(generation, (reference,), image_id, image, row))
         groups.append(place if image_id is None else image_id)
         for axis, text in zip(MARKED_AXES, (generation, reference), strict=True):
             marks[axis].append(_spans_in(row, getattr(columns, axis), text, where))
@@ -182,7 +182,7 @@ def count_alerts(
         spans: Sequence[tuple[Span, float]] = ()
         if not isinstance(found, Failure):
             spans = found[axis]
-        scores.append(_token_scores(marks.split_text(axis, place), spans))
+        scores.append(score_tokens(marks.split_text(axis, place), spans))
         people.append(marks.token_marks(axis, place))
     return count_tokens(scores, people)
 
@@ -213,7 +213,7 @@ def count_tokens(scores: Sequence[Floats], marks: Sequence[NDArray[np.bool_]]) -
     )
 
 
-def _token_scores(tokens: Sequence[Span], spans: Sequence[tuple[Span, float]]) -> Floats:
+def score_tokens(tokens: Sequence[Span], spans: Sequence[tuple[Span, float]]) -> Floats:
     """(tokens,) lowest score of the spans that cover each; infinite if none does."""
     scores = np.full(len(tokens), inf)
     starts, ends = np.array(tokens, dtype=int).reshape(-1, 2).T

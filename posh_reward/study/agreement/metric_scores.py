@@ -17,7 +17,7 @@ from posh_reward.errors import InputError
 from posh_reward.graph.reader import original_places
 from posh_reward.metrics.metric import join_references
 from posh_reward.other_metrics.harmonic_eval import HarmonicEval, HarmonicScores
-from posh_reward.posh.means import read_counted_score
+from posh_reward.posh.means import harmonic_mean, read_counted_score, score_kind
 from posh_reward.posh.names import MIN_PRESENT_GRADE
 from posh_reward.posh.posh import PoSh
 from posh_reward.process.progress import progress_bar
@@ -25,9 +25,12 @@ from posh_reward.provenance import Origins
 from posh_reward.study.agreement.judgment_files import check_columns
 from posh_reward.tables.statistics import Floats
 from posh_reward.tables.tables import AXIS_SCORES, Row, parse_number
-from posh_reward.types import Direction, Failure, Scores, Span
+from posh_reward.types import Direction, Failure, Kind, Scores, Span
 
 PAIRS_PER_CALL = 128  # of a metric
+KIND_PLURALS: Mapping[Kind, str] = {
+    "entity": "entities", "attribute": "attributes", "relation": "relations",
+}  # fmt: skip
 NO_SCORE = Failure("text", "the table has no score here")
 NO_PAIR = Failure("text", "the file of scores does not have this pair")
 
@@ -199,7 +202,7 @@ class PoshMeasure:
 
     def __init__(self, posh: PoSh, threshold: float | None = None) -> None:
         self.posh = posh
-        self.contradicted_shares: dict[TextPair, AxisScores] = {}  # of the pairs that were scored
+        self.scored: dict[TextPair, Scores] = {}  # of the pairs that were scored
         self.threshold: float = MIN_PRESENT_GRADE
         if threshold is not None:
             self.threshold = threshold
@@ -214,11 +217,7 @@ class PoshMeasure:
         A text without elements has no precision: its 1 says that it is silent, not that it is true.
         """
         results = []
-        for pair, scores in zip(pairs, self._score_pairs(pairs), strict=True):
-            share = scores.contradicted_share
-            self.contradicted_shares[pair] = AxisScores(
-                None if share is None else -share, failure=scores.failure
-            )
+        for scores in self.find_scores(pairs):
             precision = read_counted_score(scores, "precision")
             recall = read_counted_score(scores, "recall")
             results.append(AxisScores(precision, recall, scores.f1, scores.failure))
@@ -227,7 +226,7 @@ class PoshMeasure:
     def alerts(self, pairs: Sequence[TextPair]) -> list[Alerts | Failure]:
         """Each element's spans with its grade, 1 to 5."""
         alerts: list[Alerts | Failure] = []
-        for pair, scores in zip(pairs, self._score_pairs(pairs), strict=True):
+        for pair, scores in zip(pairs, self.find_scores(pairs), strict=True):
             if scores.failure:
                 alerts.append(scores.failure)
                 continue
@@ -236,18 +235,20 @@ class PoshMeasure:
             alerts.append({"mistakes": mistakes, "omissions": omissions})
         return alerts
 
-    def _score_pairs(self, pairs: Sequence[TextPair]) -> list[Scores]:
-        generations = [pair.generation for pair in pairs]
-        if self.posh.store is not None:
-            self.posh.graph_reader.read(generations, keep=True)
-        return self.posh.score(generations, [pair.reference for pair in pairs])
+    def find_scores(self, pairs: Sequence[TextPair]) -> list[Scores]:
+        """Return the pairs' scores with their elements; POSH is asked about each pair once."""
+        missing = [pair for pair in pairs if pair not in self.scored]
+        if missing:
+            generations = [pair.generation for pair in missing]
+            if self.posh.store is not None:
+                self.posh.graph_reader.read(generations, keep=True)
+            found = self.posh.score(generations, [pair.reference for pair in missing])
+            self.scored.update(zip(missing, found, strict=True))
+        return [self.scored[pair] for pair in pairs]
 
 
 class ContradictedShare:
-    """The share of a text's sentences that the reference contradicts, negative, for mistakes alone.
-
-    POSH is asked only about pairs that it has not scored yet.
-    """
+    """Minus the share of sentences that the reference contradicts, for mistakes alone."""
 
     name = "POSH contradicted"
 
@@ -259,10 +260,38 @@ class ContradictedShare:
         return self._posh.signature
 
     def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
-        shares = self._posh.contradicted_shares
-        if missing := [pair for pair in pairs if pair not in shares]:
-            self._posh.score(missing)
-        return [shares[pair] for pair in pairs]
+        results = []
+        for scores in self._posh.find_scores(pairs):
+            share = scores.contradicted_share
+            mistakes = None if share is None else -share
+            results.append(AxisScores(mistakes, failure=scores.failure))
+        return results
+
+
+class KindScores:
+    """POSH's precision, recall and f1 over elements of one kind alone.
+
+    A text without such elements has no score. Failures are POSH's own, which its line counts.
+    """
+
+    def __init__(self, posh: PoshMeasure, kind: Kind) -> None:
+        self._posh, self._kind = posh, kind
+        self.name = f"POSH {KIND_PLURALS[kind]}"
+
+    @property
+    def signature(self) -> str:
+        return self._posh.signature
+
+    def score(self, pairs: Sequence[TextPair]) -> list[AxisScores]:
+        results = []
+        for scores in self._posh.find_scores(pairs):
+            if scores.failure:
+                results.append(AxisScores())
+                continue
+            precision = score_kind(scores, "precision", self._kind)
+            recall = score_kind(scores, "recall", self._kind)
+            results.append(AxisScores(precision, recall, harmonic_mean(precision, recall)))
+        return results
 
 
 def _spans_with_grades(scores: Scores, direction: Direction, text: str) -> list[tuple[Span, float]]:

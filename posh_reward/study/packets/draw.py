@@ -5,13 +5,21 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import combinations, permutations
 from typing import TypeVar
 
 from posh_reward.errors import InputError
-from posh_reward.study.packets.study_records import Form, Rater, RaterTask, StudyItem
+from posh_reward.study.packets.study_records import (
+    BETTER,
+    WORSE,
+    Form,
+    KnownItem,
+    Rater,
+    RaterTask,
+    StudyItem,
+)
 
 MAX_ALLOTMENT_ATTEMPTS = 500  # for one item's tasks, before the raters count as too few
 T = TypeVar("T")
@@ -66,6 +74,39 @@ def draw_tasks(items: Sequence[StudyItem], design: Design) -> dict[str, Rater]:
             tasks = tuple(RaterTask(_opaque_id(design, name, *each), *each) for each in sequence)
             raters[name] = Rater(form, _opaque_id(design, name, "token"), tasks)
     return raters
+
+
+def add_known_tasks(
+    raters: Mapping[str, Rater], known: Sequence[KnownItem], design: Design
+) -> dict[str, Rater]:
+    """Give all practice and attention items to each rater who compares.
+
+    Practice comes first, in the given order; attention tasks stand among those of the study, never
+    first.
+    """
+    added = {}
+    for name, rater in raters.items():
+        added[name] = rater
+        if rater.form == "coarse":
+            rng = random.Random(f"{design.seed} {name} known")
+            added[name] = replace(rater, tasks=_mix_known_tasks(name, rater, known, design, rng))
+    return added
+
+
+def _mix_known_tasks(
+    name: str, rater: Rater, known: Sequence[KnownItem], design: Design, rng: random.Random
+) -> tuple[RaterTask, ...]:
+    practice: list[RaterTask] = []
+    tasks = list(rater.tasks)
+    for each in known:
+        models = tuple(rng.sample((BETTER, WORSE), 2))
+        id = _opaque_id(design, name, each.item.id, models, each.purpose)
+        task = RaterTask(id, each.item.id, models, each.purpose)
+        if each.purpose == "practice":
+            practice.append(task)
+        else:
+            tasks.insert(rng.randint(1, len(tasks)), task)
+    return (*practice, *tasks)
 
 
 def list_shown_models(item: StudyItem, form: Form) -> list[Models]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
@@ -19,14 +19,23 @@ from posh_reward.metrics.metric import package_version, read_reference
 from posh_reward.pages.html import LocalImages, image_uri, render
 from posh_reward.provenance import ORIGIN_COLUMN, Origins
 from posh_reward.settings import shorten
-from posh_reward.study.packets.draw import Design, draw_tasks, find_identical_pairs
+from posh_reward.study.packets.draw import (
+    Design,
+    add_known_tasks,
+    draw_tasks,
+    find_identical_pairs,
+)
 from posh_reward.study.packets.rater_answers import label_studio_config, tasks_json
 from posh_reward.study.packets.study_records import (
     ANSWERS_FORMAT,
+    BETTER,
     FORMS,
     MANIFEST_FORMAT,
+    WORSE,
     ItemTexts,
+    KnownItem,
     PacketKey,
+    Purpose,
     RaterTask,
     RaterTexts,
     StudyItem,
@@ -35,7 +44,7 @@ from posh_reward.study.packets.study_records import (
     word_spans,
 )
 from posh_reward.tables.dataset_images import DatasetImages
-from posh_reward.tables.engine import Columns, read_items
+from posh_reward.tables.engine import Columns, find_image, read_items
 from posh_reward.tables.tables import Row, replace_surrogates
 from posh_reward.text_values import read_text
 from posh_reward.types import Failure, is_missing
@@ -64,8 +73,9 @@ class Album(LocalImages):
         if copy is None:
             raise InputError(
                 f"the image {item.image!r} of {item.id!r} cannot be found or read: run the "
-                "command in the folder that the path is relative to, or name the dataset whose "
-                "rows image numbers (--dataset, --split), or leave images out (--no-images)"
+                "command in the folder that the path is relative to, or name the folder of images "
+                "(--images) or the dataset whose rows image numbers (--dataset, --split), or leave "
+                "images out (--no-images)"
             )
         return image_uri(copy)
 
@@ -78,11 +88,42 @@ class StudyItems:
     items: tuple[StudyItem, ...]
     incomplete: tuple[str, ...]  # ids without a generation of every model
     origins: Origins = field(default_factory=Origins)
+    known: tuple[KnownItem, ...] = ()  # for practice and attention
 
 
-def read_study_items(rows: Iterable[Row], columns: Columns) -> StudyItems:
+def split_by_model(rows: Iterable[Row], models: Sequence[str], columns: Columns) -> Iterator[Row]:
+    """Rows with a column for each model -> a row for each text, named after its column.
+
+    Empty cells have no row. Without a column of ids the image's name is the id.
+    """
+    image, id_column = columns.image or "image", columns.id or "id"
+    for number, row in enumerate(rows, start=1):
+        shared = {name: cell for name, cell in row.items() if name not in models}
+        if id_column not in row:
+            shared[id_column] = row.get(image) or number
+        for model in models:
+            text = row.get(model)
+            if not is_missing(text) and str(text).strip():
+                yield {**shared, "generation": text, columns.model or "model": model}
+
+
+def place_images(rows: Iterable[Row], column: str, folder: Path) -> Iterator[Row]:
+    """Rows whose image is a name in a folder, with or without its ending -> with its path."""
+    for row in rows:
+        name = row.get(column)
+        if is_missing(name):
+            yield row
+        else:
+            path = find_image(folder, str(name)) or str(folder / str(name))
+            yield {**row, column: path}
+
+
+def read_study_items(
+    rows: Iterable[Row], columns: Columns, models: Sequence[str] = ()
+) -> StudyItems:
+    """Read what each model wrote; the models' order is as given, then as in the rows."""
     items: dict[str, StudyItem] = {}
-    models: dict[str, None] = {}
+    order = dict.fromkeys(models)
     origins = Origins()
     for number, row in enumerate(rows, start=1):
         try:
@@ -95,21 +136,44 @@ def read_study_items(rows: Iterable[Row], columns: Columns) -> StudyItems:
             if not is_missing(name):
                 which += f", id {name!r}"
             raise InputError(f"{which}: {error}") from None
-        models[model] = None
-    if len(models) < 2:
-        there = f"only {next(iter(models))!r}" if models else "none"
+        order[model] = None
+    if len(order) < 2:
+        there = f"only {next(iter(order))!r}" if order else "none"
         raise InputError(f"two models are needed to compare, and there is {there}")
     # A preference needs both models on one item; otherwise images would be compared, not models.
     complete: list[StudyItem] = []
     incomplete: list[str] = []
     for item in items.values():
-        if len(item.texts) < len(models):
+        if len(item.texts) < len(order):
             incomplete.append(item.id)
         else:
-            complete.append(replace(item, texts={model: item.texts[model] for model in models}))
+            complete.append(replace(item, texts={model: item.texts[model] for model in order}))
     if not complete:
         raise InputError("no id has a generation of every model: do the ids of the models agree?")
-    return StudyItems(tuple(models), tuple(complete), tuple(incomplete), origins)
+    return StudyItems(tuple(order), tuple(complete), tuple(incomplete), origins)
+
+
+def read_known_items(
+    rows: Iterable[Row], purpose: Purpose, *, reference: bool = True, image: str = "image"
+) -> tuple[KnownItem, ...]:
+    """Read items with a right answer: ``better``, ``worse``, ``reference``, an image, ``why``."""
+    known = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            texts = {
+                name: _require_text(read_text(row.get(name)), name) for name in (BETTER, WORSE)
+            }
+            correct = ""
+            if reference:
+                correct = _require_text(read_reference(row.get("reference")), "reference")
+            why = "" if is_missing(row.get("why")) else str(row["why"])
+        except InputError as error:
+            raise InputError(f"{purpose}, row {number}: {error}") from None
+        item = StudyItem(f"{purpose} {number}", correct, texts, row.get(image))
+        known.append(KnownItem(item, purpose, replace_surrogates(why.strip())))
+    if not known:
+        raise InputError(f"there are no items for {purpose}")
+    return tuple(known)
 
 
 def _read_item(row: Row, columns: Columns) -> tuple[StudyItem, str]:
@@ -161,6 +225,7 @@ def rater_page(
         texts=texts,
         steps=steps,
         marks=rater.form == "granular",
+        background=list(texts.background),
         packet=_page_contents(name, key, items, images),
     )
 
@@ -186,7 +251,11 @@ def _page_contents(
     for task in rater.tasks:
         if images:
             places.setdefault(task.item, len(places))
-        tasks.append(_task_contents(task, items[task.item], places.get(task.item)))
+        row = _task_contents(task, items[task.item], places.get(task.item))
+        if task.purpose == "practice":
+            better = task.models.index(BETTER) + 1
+            row["practice"] = {"better": better, "why": key.find_item(task).why}
+        tasks.append(row)
     questions = []
     for axis, question in texts.questions.items():
         text = texts.question(axis, reference=key.reference)
@@ -206,6 +275,7 @@ def _page_contents(
         "questions": questions,
         "choices": [[value, label] for label, value in texts.values.items()],
         "sides": sides,
+        "about": [bool(texts.consent), len(texts.background)],
         "tasks": tasks,
         "images": [images[item] for item in places],
     }
@@ -262,10 +332,14 @@ def make_packet(
 ) -> Packet:
     """Draw the tasks and write every form. Equal arguments make equal bytes."""
     by_id = {item.id: item for item in items.items}
+    for each in items.known:
+        if each.item.id in by_id:
+            raise InputError(f"the id {each.item.id!r} is taken: rename this item of the study")
+        by_id[each.item.id] = each.item
     reference = any(item.reference for item in items.items)
     if not reference and album is None:
         raise InputError("raters need an image or a correct description to judge by")
-    raters = draw_tasks(items.items, design)
+    raters = add_known_tasks(draw_tasks(items.items, design), items.known, design)
     identical = find_identical_pairs(items.items) if design.coarse else ()
     texts = texts or shipped_texts()
     content = repr((design, items, sorted(inputs.items()), texts)).encode()
@@ -274,13 +348,17 @@ def make_packet(
         seed=design.seed,
         models=items.models,
         images=album is not None,
-        items={item.id: ItemTexts(item.reference, item.texts) for item in items.items},
+        items={item.id: ItemTexts(item.reference, item.texts, item.image) for item in items.items},
         raters=raters,
         identical=identical,
         incomplete=items.incomplete,
         inputs=dict(inputs),
         origins={name: str(each) for name, each in items.origins.by_model.items() if each},
         reference=reference,
+        known={
+            each.item.id: ItemTexts(each.item.reference, each.item.texts, each.item.image, each.why)
+            for each in items.known
+        },
         texts=texts,
     )
     files = _render_forms(key, by_id, album)
@@ -327,7 +405,7 @@ def _render_guide(key: PacketKey) -> str:
         files += f"  {span}: {heading}\n"
         for name in names:
             files += f"    {name}.html{LABEL_STUDIO_FILES.format(name=name, form=form)}: "
-            files += f"{len(key.raters[name].tasks)} tasks\n"
+            files += f"{len(key.raters[name].numbered)} tasks\n"
         instructions = key.texts.instructions(form, images=key.images, reference=key.reference)
         steps += f"{heading}\n"
         for number, step in enumerate(instructions, start=1):

@@ -59,7 +59,7 @@ def tasks_json(
     names = LABEL_STUDIO_FIELDS[rater.form]
     return [
         _task_to_import(task, items[task.item], images.get(task.item), names)
-        for task in rater.tasks
+        for task in rater.numbered
     ]
 
 
@@ -96,6 +96,14 @@ MAX_LISTED_TASKS = 5  # unfinished ones, in a reason
 
 
 @dataclass(frozen=True, slots=True)
+class RaterAbout:
+    """What a rater said before the first task."""
+
+    agreed: bool = False  # to the study's text
+    background: tuple[str, ...] = ()  # an answer to each question, empty without one
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerSheet:
     """The answers of one rater so far."""
 
@@ -103,6 +111,8 @@ class AnswerSheet:
     answers: tuple[Answer, ...]  # of the tasks that are finished
     unfinished: tuple[str, ...]  # the other tasks, such as ``"task 3 (Overall quality)"``
     saved: str = ""  # time by the rater's clock, in UTC; empty if the tool stores none
+    attention: tuple[Preference, ...] = ()  # answers to attention tasks, which do not count
+    about: RaterAbout | None = None  # None if the page did not ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +211,8 @@ def _why_unfinished(sheet: AnswerSheet, partial: bool) -> str:
 
 def _answers_by_task(sheet: AnswerSheet) -> dict[str, Answer]:
     """Task -> answer, without the time it took and the comment."""
-    return {each.task: replace(each, seconds=None, comment="") for each in sheet.answers}
+    answers = (*sheet.answers, *sheet.attention)
+    return {each.task: replace(each, seconds=None, comment="") for each in answers}
 
 
 def count_reading(path: Path, answers: Sequence[Answer]) -> int:
@@ -257,6 +268,7 @@ class PageFile:
     saved: Annotated[str, AfterValidator(check_time)]  # by the rater's clock
     answers: tuple[GivenAnswer, ...]
     check: str
+    about: RaterAbout | None = None
 
 
 def read_sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
@@ -312,7 +324,7 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     unknown = answers.keys() - {task.id for task in rater.tasks}
     if unknown:
         raise InputError(f"foreign: the rater has no task {min(unknown)!r}")
-    return _build_sheet(answers, file.rater, key, file.saved)
+    return _build_sheet(answers, file.rater, key, file.saved, file.about)
 
 
 # ---- Label Studio
@@ -368,7 +380,7 @@ def _find_owner(
     if data.get("task") not in owners:
         raise InputError(f"foreign: this packet has no task {data.get('task')!r}")
     name, _, task = owners[data["task"]]
-    item = key.items[task.item]
+    item = key.find_item(task)
     # Spans are offsets and sides an order, so both would mean something else in other texts.
     texts = {"reference": item.reference}
     for field, model in zip(LABEL_STUDIO_FIELDS[key.raters[name].form], task.models, strict=True):
@@ -409,21 +421,30 @@ def _read_choices(result: Sequence[Mapping[str, Any]], texts: RaterTexts) -> dic
 
 
 def _build_sheet(
-    given: Mapping[str, GivenAnswer], name: str, key: PacketKey, saved: str = ""
+    given: Mapping[str, GivenAnswer],
+    name: str,
+    key: PacketKey,
+    saved: str = "",
+    about: RaterAbout | None = None,
 ) -> AnswerSheet:
     form = key.raters[name].form
     answers: list[Answer] = []
+    attention: list[Preference] = []
     unfinished: list[str] = []
-    for number, task in enumerate(key.raters[name].tasks, start=1):
+    for number, task in enumerate(key.raters[name].numbered, start=1):
         answer = given.get(task.id, GivenAnswer(task=task.id))
         try:
             if open_parts := _list_open_parts(answer, key, form):
                 unfinished.append(f"task {number} ({', '.join(open_parts)})")
-            else:
-                answers.append(_check_answer(answer, task, name, key))
+                continue
+            checked = _check_answer(answer, task, name, key)
         except InputError as error:
             raise InputError(f"task {number}: {error}") from None
-    return AnswerSheet(name, tuple(answers), tuple(unfinished), saved)
+        if task.purpose == "attention" and isinstance(checked, Preference):
+            attention.append(checked)
+        else:
+            answers.append(checked)
+    return AnswerSheet(name, tuple(answers), tuple(unfinished), saved, tuple(attention), about)
 
 
 def _list_open_parts(answer: GivenAnswer, key: PacketKey, form: Form) -> list[str]:

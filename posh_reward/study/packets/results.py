@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, combinations
 from math import isnan
 from statistics import fmean, median
@@ -15,8 +15,9 @@ import numpy as np
 from posh_reward.errors import MissingDependencyError
 from posh_reward.study.agreement.rater_agreement import Matches, count_ratings, span_matches
 from posh_reward.study.crossed import CrossedDesign, MeanTest, bound_unanimous_mean
-from posh_reward.study.packets.rater_answers import AnswerCollection
+from posh_reward.study.packets.rater_answers import AnswerCollection, AnswerSheet
 from posh_reward.study.packets.study_records import (
+    BETTER,
     PREFERENCE_AXES,
     PREFERENCE_VALUES,
     Answer,
@@ -143,6 +144,7 @@ def _strength_intervals(games: Sequence[Game], strengths: Floats) -> list[Interv
 
 MAX_WORDS_PER_SECOND = 10  # nobody reads faster; people read about 4 and skim 8
 RUSHED_TASK_SHARE = 0.25  # of tasks answered faster than that, from which a rater is flagged
+MONOTONY_FLAG = "the answers hardly vary"
 MIN_TASKS_FOR_MONOTONY = 6  # equal answers to so many are unlikely to be chance
 
 
@@ -156,27 +158,55 @@ class RaterReport:
     answered: int
     seconds: float | None  # median per task
     flags: tuple[str, ...]
+    background: dict[str, str] = field(default_factory=dict)  # question -> answer, where given
 
 
-def report_raters(collection: AnswerCollection, key: PacketKey) -> tuple[RaterReport, ...]:
+def report_raters(
+    collection: AnswerCollection, key: PacketKey, *, shows_answers: bool = True
+) -> tuple[RaterReport, ...]:
+    """Sum up each rater's work; without ``shows_answers`` no flag says what the answers are."""
     reports = []
+    sheets = {sheet.rater: sheet for sheet in collection.sheets}
     for name, rater in key.raters.items():
-        answers = [answer for answer in collection.answers if answer.rater == name]
+        sheet = sheets.get(name, AnswerSheet(name, (), ()))
+        answers = sheet.answers
         seconds = [answer.seconds for answer in answers if answer.seconds is not None]
-        flags = _flag_pace(answers, key)
+        flags = [*_flag_consent(sheet, key), *_flag_attention(sheet), *_flag_pace(answers, key)]
         if len(answers) >= MIN_TASKS_FOR_MONOTONY:
-            flags += _flag_monotony(answers, key.texts)
+            monotony = _flag_monotony(answers, key.texts)
+            flags += monotony if shows_answers else [MONOTONY_FLAG] * bool(monotony)
         reports.append(
             RaterReport(
                 name,
                 rater.form,
-                len(rater.tasks),
+                rater.count_tasks("study"),
                 len(answers),
                 median(seconds) if seconds else None,
                 tuple(flags),
+                _read_background(sheet, key),
             )
         )
     return tuple(reports)
+
+
+def _flag_consent(sheet: AnswerSheet, key: PacketKey) -> list[str]:
+    if key.texts.consent and sheet.about is not None and not sheet.about.agreed:
+        return ["has not agreed to what the page asks raters to agree to"]
+    return []
+
+
+def _flag_attention(sheet: AnswerSheet) -> list[str]:
+    """Attention tasks in which the rater did not find the better text better overall."""
+    missed = sum(answer.towards(BETTER)["overall"] <= 0 for answer in sheet.attention)
+    if not missed:
+        return []
+    return [f"missed {missed} of {len(sheet.attention)} attention tasks"]
+
+
+def _read_background(sheet: AnswerSheet, key: PacketKey) -> dict[str, str]:
+    given = sheet.about.background if sheet.about else ()
+    questions = [each.question for each in key.texts.background]
+    return {question: answer for question, answer in zip(questions, given, strict=False) if answer}
 
 
 def _flag_pace(answers: Sequence[Answer], key: PacketKey) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from posh_reward.errors import InputError
 from posh_reward.study.crossed import CrossedDesign
 from posh_reward.study.packets import study_records
+from posh_reward.study.packets.study_records import PacketKey, Rater
 from posh_reward.tables.statistics import CONFIDENCE_LEVEL, MIN_VALUES_FOR_SIGN, Floats
 from posh_reward.tables.text_tables import align_columns
 
@@ -106,7 +107,23 @@ PAPER_ALPHAS = {"mistakes": 0.235, "omissions": 0.464, "overall": 0.184}
 SIMULATED_STUDIES = 1000  # for each figure: a power of 80 % is known to within 2.5 points
 MAX_PAIRS = 2000  # that a plan considers
 WANTED_POWER = 0.8  # chance to settle the difference
-MINUTES_PER_COMPARISON = 5  # paper, section 4
+MINUTES_PER_MARKING = 18  # paper, section 4
+READ_ALOUD_WORDS_PER_MINUTE = 150
+MINUTES_TO_JUDGE = 1.0  # after reading
+PAPER_WORDS = 600  # of a reference and two texts, with which a comparison takes five minutes
+
+
+def estimate_comparison(words: float) -> float:
+    """Minutes that a comparison takes: all its texts read aloud, then judged."""
+    return words / READ_ALOUD_WORDS_PER_MINUTE + MINUTES_TO_JUDGE
+
+
+def estimate_minutes(rater: Rater, key: PacketKey) -> float:
+    """Minutes that all tasks of a rater take."""
+    if rater.form == "granular":
+        return float(MINUTES_PER_MARKING * len(rater.tasks))
+    words = [key.find_item(task).count_words(task.models) for task in rater.tasks]
+    return sum(map(estimate_comparison, words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +136,13 @@ class PlanSettings:
     lean: float = 0.3  # standard deviation of raters' tastes; 0 plans for these raters only
     statements: int = 3  # axes times pairs of models; each is held to its share of 5 %
     seed: int = 0
+    words: int = PAPER_WORDS  # of a comparison: the reference and both texts
 
     def __post_init__(self) -> None:
         if not 0 < self.difference < 2:
             raise InputError(f"difference is {self.difference}: use a value above 0 and below 2")
+        if self.words < 1:
+            raise InputError(f"words is {self.words}: use 1 or more")
         if self.pairs < 2 or min(self.team, self.statements) < 1:
             raise InputError("a plan needs at least two pairs, one rater and one statement")
 
@@ -136,7 +156,7 @@ class AxisPlan:
     raters: int  # per pair
     needed: int | None  # pairs for the wanted power; None if more than ``MAX_PAIRS``
     power: float  # chance that the available pairs settle the difference
-    hours: float | None  # per rater for the needed pairs, at five minutes a comparison
+    hours: float | None  # per rater for the needed pairs
 
 
 def plan_axes(
@@ -164,7 +184,8 @@ def plan_axes(
             needed = find_pairs_needed(opinions, settings, count)
             hours = None
             if needed is not None:
-                hours = needed * count * MINUTES_PER_COMPARISON / 60 / settings.team
+                minutes = needed * count * estimate_comparison(settings.words)
+                hours = minutes / 60 / settings.team
             chance = simulate_power(opinions, settings, count)
             table.append(AxisPlan(axis, alpha, count, needed, chance, hours))
     return table

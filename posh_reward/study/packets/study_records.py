@@ -64,6 +64,14 @@ class MarkingTexts:
 
 
 @dataclass(frozen=True, slots=True)
+class BackgroundQuestion:
+    """A question about the rater, before the first task; answering it is voluntary."""
+
+    question: str
+    choices: tuple[str, ...] = ()  # none: the rater writes
+
+
+@dataclass(frozen=True, slots=True)
 class RaterTexts:
     """The texts of a study, in one language; ``texts/en.yaml`` describes them."""
 
@@ -81,6 +89,8 @@ class RaterTexts:
     how_to_mark: str
     keeping: str
     page: dict[str, str]  # of buttons and messages, by name
+    consent: str = ""  # what raters agree to before the first task; empty: nothing
+    background: tuple[BackgroundQuestion, ...] = ()
 
     @property
     def values(self) -> dict[str, int]:
@@ -189,6 +199,22 @@ class StudyItem:
     image: str | int | None = None  # path of an image, or row of a dataset
 
 
+Purpose = Literal["study", "practice", "attention"]
+"""Of a task. Its answer counts only in the study. In practice the right one is shown afterwards; an
+attention task has a right answer that raters are not told of."""
+BETTER, WORSE = "better", "worse"
+"""In place of models: the two texts of an item whose right answer is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownItem:
+    """An item for practice or attention, with the texts ``BETTER`` and ``WORSE``."""
+
+    item: StudyItem
+    purpose: Purpose
+    why: str = ""  # what a rater reads after practising
+
+
 @dataclass(frozen=True, slots=True)
 class RaterTask:
     """One task of one rater: all questions about the texts shown."""
@@ -196,6 +222,7 @@ class RaterTask:
     id: str  # opaque: reveals nothing about the item, the models or the sides
     item: str
     models: tuple[str, ...]  # in the order shown
+    purpose: Purpose = "study"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,15 +231,25 @@ class Rater:
 
     form: Form
     token: str  # part of the answers' checksum, so that no other file passes for them
-    tasks: tuple[RaterTask, ...]  # in the order shown
+    tasks: tuple[RaterTask, ...]  # in the order shown, those for practice first
+
+    @property
+    def numbered(self) -> tuple[RaterTask, ...]:
+        """Tasks that the page numbers and counts as done: all but those for practice."""
+        return tuple(task for task in self.tasks if task.purpose != "practice")
+
+    def count_tasks(self, purpose: Purpose) -> int:
+        return sum(task.purpose == purpose for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
 class ItemTexts:
-    """An item's texts, as raters see them."""
+    """An item's texts, as raters see them, and where its image is."""
 
     reference: str
     texts: dict[str, str]
+    image: str | int | None = None  # as in the input; unknown in older keys
+    why: str = ""  # of an item for practice
 
     def by_side(self, model: str) -> dict[str, str]:
         """Side -> the text that raters mark, in a task about one model."""
@@ -243,6 +280,7 @@ class PacketKey:
     inputs: dict[str, str] = field(default_factory=dict)  # SHA-256 of each input file
     origins: dict[str, str] = field(default_factory=dict)  # by model: ``provenance.Origin``
     reference: bool = True  # raters see a correct description
+    known: dict[str, ItemTexts] = field(default_factory=dict)  # of practice and attention tasks
     texts: RaterTexts = field(default_factory=shipped_texts)  # all that raters read
     format: Literal["posh-reward packet key 1"] = "posh-reward packet key 1"
 
@@ -251,11 +289,14 @@ class PacketKey:
         """Sides to mark; without a correct description nothing can be missing."""
         return MARKED_SIDES if self.reference else MARKED_SIDES[:1]
 
+    def find_item(self, task: RaterTask) -> ItemTexts:
+        return (self.items if task.purpose == "study" else self.known)[task.item]
+
     def by_task(self) -> dict[str, tuple[str, int, RaterTask]]:
-        """Task id -> rater, place on the rater's page (from 1), task."""
+        """Task id -> rater, place on the rater's page (from 1), task; none for practice."""
         tasks = {}
         for name, rater in self.raters.items():
-            for place, task in enumerate(rater.tasks, start=1):
+            for place, task in enumerate(rater.numbered, start=1):
                 tasks[task.id] = name, place, task
         return tasks
 

@@ -1,7 +1,8 @@
 """A packet through a real Label Studio: imported, annotated, exported, read.
 
 ``python -m venv ENV; ENV/bin/pip install label-studio==1.23.2``, then
-``LABEL_STUDIO=ENV/bin/label-studio python -m pytest --run-label-studio`` on this file.
+``LABEL_STUDIO=ENV/bin/label-studio python -m pytest --run-label-studio`` on this file. Pushing also
+needs the extra ``labelstudio`` where pytest runs.
 """
 
 import json
@@ -16,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from posh_reward.cli import EXIT_OK, EXIT_UNUSABLE, main
 from posh_reward.errors import InputError
-from posh_reward.study.packets.make import Packet
+from posh_reward.study.packets.make import Packet, write_packet
 from posh_reward.study.packets.rater_answers import read_sheets
 from posh_reward.training.doctor.node_checks import free_port
 from tests.study.packets.studies import EVIL, items, markings, packet, preferences
@@ -147,3 +149,37 @@ def test_what_the_server_lets_pass_is_refused(studio: Studio) -> None:
     studio.call(f"/api/tasks/{ids[0]}/annotations/", {"result": result})
     with pytest.raises(ValueError, match="the choice"):
         read_sheets(export(studio, number), made.key)
+
+
+def test_a_packet_is_pushed_and_comes_back(
+    studio: Studio, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    pytest.importorskip("label_studio_sdk")
+    made = packet(5, granular=1)
+    key, folder = tmp_path / "packet.key.json", tmp_path / "packet"
+    write_packet(made, folder, key)
+    push = ["packets", "push", str(key), str(folder), "--url", f"{studio.address}/"]
+    monkeypatch.setenv("LABEL_STUDIO_API_KEY", "0" * 40)
+    assert main(push) == EXIT_UNUSABLE
+    said = capsys.readouterr().err
+    assert "refused (status 401)" in said
+    assert "0" * 40 not in said
+    monkeypatch.setenv("LABEL_STUDIO_API_KEY", TOKEN)
+    assert main(push) == EXIT_OK
+    lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    assert [rater for rater, _ in lines] == list(made.key.raters)
+    number = int(lines[0][1].removeprefix(f"{studio.address}/projects/"))
+    project = studio.call(f"/api/projects/{number}")
+    assert "judge by the correct description alone" in project["expert_instruction"]
+    tasks = studio.call(f"/api/tasks?project={number}")["tasks"]
+    shown = [task["data"]["task"] for task in sorted(tasks, key=lambda task: task["id"])]
+    assert shown == [task.id for task in made.key.raters["rater-01"].tasks]
+    choice = {"to_name": "first", "type": "choices", "value": {"choices": ["1"]}}
+    result = [{"from_name": axis, **choice} for axis in ("mistakes", "omissions", "overall")]
+    for task in tasks:
+        studio.call(f"/api/tasks/{task['id']}/annotations/", {"result": result})
+    [sheet] = read_sheets(export(studio, number), made.key)
+    assert (sheet.rater, sheet.unfinished) == ("rater-01", ())
+    assert main(push) == EXIT_UNUSABLE
+    assert "already has the project 'rater-01 of packet" in capsys.readouterr().err

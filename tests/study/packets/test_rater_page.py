@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from posh_reward.study.packets.make import Packet
-from posh_reward.study.packets.rater_answers import AnswerSheet, compute_checksum, read_sheets
+from posh_reward.study.packets.draw import Design
+from posh_reward.study.packets.make import Packet, make_packet, read_known_items
+from posh_reward.study.packets.rater_answers import (
+    AnswerSheet,
+    RaterAbout,
+    compute_checksum,
+    read_sheets,
+)
+from posh_reward.study.packets.study_records import LANGUAGES, BackgroundQuestion, shipped_texts
 from tests.chromium import Browser, axe, violations
 from tests.study.packets.studies import (
     EVIL,
@@ -38,6 +45,8 @@ def opened(browser: Browser, made: Packet, folder: Path, name: str = "rater-01")
     """The page of one rater, opened with nothing kept from earlier tests."""
     path = folder / f"{name}.html"
     path.write_bytes(made.files[path.name])
+    # The page of the test before keeps its answers as it is left, perhaps after this one has begun.
+    browser.run("typeof at === 'undefined' || (at = -1)")
     browser.open(path)
     if browser.run("localStorage.length + sessionStorage.length"):
         browser.run("localStorage.clear(); sessionStorage.clear()")
@@ -137,7 +146,9 @@ def test_a_reload_loses_nothing(browser: Browser, tmp_path: Path, forgets: bool)
     browser.open(path)
     assert browser.run("document.getElementById('begin').textContent") == "Continue"
     browser.point("#begin", click=True)
-    checked = "[...document.querySelectorAll('input:checked')].map((it) => [it.name, it.value])"
+    checked = (
+        "[...document.querySelectorAll('#task input:checked')].map((it) => [it.name, it.value])"
+    )
     assert browser.run(checked) == [["mistakes", "1"], ["overall", "-2"]]
     assert browser.run("document.querySelector('textarea').value").endswith("🐶\nreally")
     browser.point("#finish", click=True)
@@ -229,6 +240,155 @@ def test_two_raters_on_one_computer_do_not_mix(browser: Browser, tmp_path: Path)
     (tmp_path / "rater-02.html").write_bytes(COARSE.files["rater-02.html"])
     browser.open(tmp_path / "rater-02.html")
     assert browser.run("answers.every((it) => it.overall === null)") is True
+
+
+CHECKED = "[...document.querySelectorAll('#task input:checked')].map((it) => Number(it.value))"
+PLACE = "at"
+
+
+def digit(browser: Browser, number: int) -> None:
+    browser.press(str(number), 48 + number, str(number))
+
+
+def test_shortcuts_choose_and_go_on(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    assert "1 to 5" in browser.run("document.getElementById('intro').innerText")
+    browser.press("n", 78, "n")
+    for number in (1, 3, 5):  # one question after the other
+        digit(browser, number)
+    assert browser.run(CHECKED) == [2, 0, -2]
+    assert said(browser) == "Overall quality: #2 much better"
+    browser.press("Enter", 13, "\r")
+    assert browser.run(PLACE) == 1
+    browser.press("p", 80, "p")
+    tab_to(browser, "it.name === 'omissions'")
+    digit(browser, 1)  # the question that has the focus is answered anew
+    assert browser.run(CHECKED) == [2, 2, -2]
+    browser.press("n", 78, "n")
+    browser.press("n", 78, "n")
+    assert focused(browser, "it.id") == "end-title"
+
+
+def test_shortcuts_do_nothing_where_text_is_typed_or_once_they_are_off(
+    browser: Browser, tmp_path: Path
+) -> None:
+    opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    browser.point(".comment summary", click=True)
+    browser.point(".comment textarea", click=True)
+    for key, code in (("n", 78), ("p", 80), ("1", 49)):
+        browser.press(key, code, key)
+    browser.press("Enter", 13, "\r")
+    assert browser.run("document.querySelector('textarea').value") == "np1\n"
+    assert browser.run(PLACE) == 0
+    browser.point("#help", click=True)
+    browser.point("#use-keys", click=True)
+    browser.point("#begin", click=True)
+    digit(browser, 1)
+    browser.press("n", 78, "n")
+    assert (browser.run(CHECKED), browser.run(PLACE)) == ([], 0)
+
+
+def test_the_browsers_back_button_leads_to_the_screen_before(
+    browser: Browser, tmp_path: Path
+) -> None:
+    opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    choose(browser, "overall", 1)
+    browser.point("#next", click=True)
+    for step, place in (("back", 0), ("forward", 1), ("back", 0), ("back", -1)):
+        # Resolves once the page has heard of it.
+        browser.run(
+            f"new Promise((it) => {{ addEventListener('popstate', it); history.{step}(); }})"
+        )
+        assert browser.run(PLACE) == place
+    browser.point("#begin", click=True)
+    assert browser.run(CHECKED) == [1]
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("width", [390, 320])
+def test_the_bar_covers_no_choice_on_a_phone(
+    browser: Browser, tmp_path: Path, language: str, width: int
+) -> None:
+    made = make_packet(items(2), Design(7, 1, 0, 0), None, {}, texts=shipped_texts(language))
+    opened(browser, made, tmp_path)
+    browser.resize(width, 640)
+    browser.point("#begin", click=True)
+    bottom = "document.querySelector('{}').getBoundingClientRect().{}"
+    last = "fieldset:last-of-type label:last-of-type"
+    # Half of it is above the bar, as after a swipe: once chosen it is all in sight.
+    browser.run(
+        f"scrollBy(0, {bottom.format(last, 'bottom')} - {bottom.format('nav', 'top')} - 20)"
+    )
+    browser.run(f"document.querySelector('{last}').click()")
+    assert browser.run(bottom.format(last, "bottom")) <= browser.run(bottom.format("nav", "top"))
+    browser.run("scrollTo(0, document.documentElement.scrollHeight)")
+    comment = browser.run(bottom.format(".comment", "bottom"))
+    assert comment <= browser.run(bottom.format("nav", "top"))
+
+
+KNOWN = {
+    "reference": "A brown dog.",
+    "better": "A brown dog.",
+    "worse": "A cat.",
+    "why": "No <cat>.",
+}
+ASKING = replace(
+    shipped_texts(),
+    consent="We store\nyour answers.",
+    background=(
+        BackgroundQuestion("Your age?", ("under 40", "over 40")),
+        BackgroundQuestion("Job?"),
+    ),
+)
+WITH_START = make_packet(
+    replace(items(2), known=read_known_items([KNOWN], "practice")),
+    Design(7, 1, 0, 0), None, {}, texts=ASKING,
+)  # fmt: skip
+
+
+def test_a_rater_agrees_says_who_it_is_and_practises(browser: Browser, tmp_path: Path) -> None:
+    path = opened(browser, WITH_START, tmp_path)
+    browser.point("#begin", click=True)
+    assert focused(browser, "it.id") == "agree"  # and no task is shown
+    assert browser.run("document.getElementById('agree-first').hidden") is False
+    browser.point("input[name='about-0'][value='over 40']", click=True)
+    assert browser.run("localStorage.length") == 0  # nothing is kept of who has not agreed
+    browser.point("#agree", click=True)
+    assert browser.run("document.getElementById('agree-first').hidden") is True
+    browser.point("input[name='about-1']", click=True)
+    browser.type("curator")
+    browser.point("#begin", click=True)
+    assert browser.run("document.getElementById('heading').textContent") == "Practice 1 of 1"
+    better = WITH_START.key.raters["rater-01"].tasks[0].models.index("better") + 1
+    for axis in AXES:
+        assert browser.run("document.querySelector('.feedback')") is None
+        choose(browser, axis, 0)
+    shown = browser.run("document.querySelector('.feedback').innerText")
+    assert shown.startswith(f"We think that #{better} is better.")
+    assert "No <cat>." in shown
+    choose(browser, "overall", 2 if better == 1 else -2)
+    assert browser.run("document.querySelector('.feedback').innerText").startswith(
+        "We think so, too"
+    )
+    assert "0 of 2 tasks done" in browser.run("document.querySelector('header').innerText")
+    browser.open(path)
+    assert browser.run("document.getElementById('agree').checked") is True
+    assert browser.run("document.querySelector('[name=about-1]').value") == "curator"
+    browser.point("#begin", click=True)
+    assert browser.run("document.getElementById('heading').textContent") == "Task 1 of 2"
+    browser.point("#finish", click=True)
+    browser.point("#save", click=True)
+    browser.point("#help", click=True)
+    browser.point("#agree", click=True)  # who no longer agrees sees no task, by no way
+    browser.run("new Promise((it) => { addEventListener('popstate', it); history.back(); })")
+    assert browser.run(PLACE) == -1
+    sheet = downloaded(WITH_START, tmp_path)
+    assert sheet.about == RaterAbout(agreed=True, background=("over 40", "curator"))
+    assert (len(sheet.answers), len(sheet.unfinished)) == (0, 2)
+    assert browser.complaints() == []
 
 
 # ---- granular
@@ -361,7 +521,7 @@ def test_no_width_scrolls_sideways(browser: Browser, tmp_path: Path, made: Packe
             assert browser.run("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("made", FORMS, ids=["coarse", "granular"])
+@pytest.mark.parametrize("made", [*FORMS, WITH_START], ids=["coarse", "granular", "start"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, scheme: str) -> None:
     script = axe()
@@ -371,6 +531,11 @@ def test_axe_finds_nothing(browser: Browser, tmp_path: Path, made: Packet, schem
     for button in (None, "#begin", "#finish"):
         if button:
             browser.point(button, click=True)
+        if button is None and made is WITH_START:
+            browser.point("#agree", click=True)
+        if button == "#begin" and made is WITH_START:
+            for axis in AXES:
+                choose(browser, axis, 1)
         if button == "#begin" and made is GRANULAR:
             drag(browser, word("mistakes", 1), word("mistakes", 2))
         for width in (1280, 640, 390):

@@ -75,3 +75,14 @@ def test_the_pairs_needed_have_the_power() -> None:
 def test_settings_out_of_range_are_named(plan: Callable[[], object], why: str) -> None:
     with pytest.raises(InputError, match=why):
         plan()
+
+
+def test_time_is_reading_aloud_and_a_minute_to_judge() -> None:
+    assert study_plan.estimate_comparison(study_plan.PAPER_WORDS) == 5  # as the paper reports
+    assert study_plan.estimate_comparison(300) == 3
+    short = settings(difference=1.5, words=300)
+    [plan] = study_plan.plan_axes(short, [1], {"given": 0.4})
+    assert plan.needed is not None
+    assert plan.hours == pytest.approx(plan.needed * 3 / 60 / 6)
+    with pytest.raises(InputError, match="words is 0"):
+        settings(words=0)

@@ -8,11 +8,16 @@ function comparedTexts(task) {
 }
 
 // A labelled button among others of one name, of which one is chosen.
-function choice(name, value, label, chosen, choose) {
+function choice(name, value, label, chosen, key, choose) {
   const input = make("input", { type: "radio", name, value });
+  const whole = make("label", { class: "choice" }, input, label,
+    make("kbd", { "aria-hidden": "true" }, String(key)));
   input.checked = chosen === value;
-  input.addEventListener("change", () => choose(value));
-  return make("label", { class: "choice" }, input, label);
+  input.addEventListener("change", () => {
+    choose(value);
+    whole.scrollIntoView({ block: "nearest" });  // not half under the bar of buttons
+  });
+  return whole;
 }
 
 const questionBox = ([, title, text], ...controls) =>
@@ -21,8 +26,8 @@ const questionBox = ([, title, text], ...controls) =>
 function coarseTask(task, answer, changed) {
   const questions = packet.questions.map((question) => {
     const [axis] = question;
-    return questionBox(question, ...packet.choices.map(([value, label]) =>
-      choice(axis, value, label, answer[axis], (value) => { answer[axis] = value; changed(); })));
+    return questionBox(question, ...packet.choices.map(([value, label], place) =>
+      choice(axis, value, label, answer[axis], place + 1, (value) => { answer[axis] = value; changed(); })));
   });
   return [comparedTexts(task), row("three", ...questions)];
 }

@@ -55,6 +55,7 @@ const [drawTask, leftOpen] = FORMS[packet.form];
 const axes = packet.form === "granular" ? Object.keys(packet.sides) : packet.questions.map(([axis]) => axis);
 const blank = (task) => ({ task: task.id, ...Object.fromEntries(axes.map((axis) =>
   [axis, null])), seconds: 0, comment: "" });
+const blankAll = () => [packet.tasks.map(blank), blankAbout()];
 let answers = packet.tasks.map(blank);
 let at = -1;  // place of the task shown; -1: what to do; as many as there are tasks: the end
 let since = null;
@@ -85,7 +86,9 @@ function recall() {
     localStorage.removeItem(`${shelf} test`);
     const store = stores().find((each) => each.getItem(shelf));
     if (store) {
-      answers = restored(JSON.parse(store.getItem(shelf)));
+      const file = JSON.parse(store.getItem(shelf));
+      answers = restored(file);
+      about = file.about ?? about;
       latest = store.getItem(`${shelf} latest`) ?? "";
     }
   } catch {
@@ -97,7 +100,7 @@ function recall() {
 // The text of an answer file. What Python makes of it has to come to the same check, to the letter.
 function written() {
   const content = { format: packet.format, packet: packet.packet, rater: packet.rater,
-    saved: new Date().toISOString(), answers };
+    saved: new Date().toISOString(), answers, ...(asksAbout ? { about } : {}) };
   return JSON.stringify({ ...content, check: sha256(packet.token + JSON.stringify(content)) });
 }
 
@@ -159,6 +162,7 @@ function take(file) {
   const loaded = restored(file);
   const older = latest > file.saved;
   answers = older ? joined(loaded) : loaded;
+  about = older ? joinedAbout(file.about ?? blankAbout()) : file.about ?? blankAbout();
   if (!older) latest = file.saved;
   return older;
 }
@@ -167,12 +171,13 @@ function take(file) {
 async function receive() {
   const reply = await fetch(address, { cache: "no-store" });
   if (!reply.ok) throw new Error(reply.status);
-  const before = JSON.stringify(answers[at]);
+  const before = JSON.stringify([answers[at], about]);
   const file = reply.status === 204 ? null : await reply.json();
   if (file) take(file);
-  stale ||= JSON.stringify(answers) !== JSON.stringify(file ? restored(file) : packet.tasks.map(blank));
+  const stored = file ? [restored(file), file.about ?? blankAbout()] : blankAll();
+  stale ||= JSON.stringify([answers, about]) !== JSON.stringify(stored);
   version = reply.headers.get(VERSION);
-  if (JSON.stringify(answers[at]) === before) return progress();
+  if (JSON.stringify([answers[at], about]) === before) return progress();
   since = null;
   show(at);
 }
@@ -220,15 +225,22 @@ async function send() {
 
 // ---- what is shown
 
+// Tasks for practice come first; they are neither numbered with the others nor counted as done.
+const practice = packet.tasks.filter((task) => task.practice).length;
+const total = packet.tasks.length - practice;
 const isOpen = (task, place) => leftOpen(task, answers[place]).length > 0;
-const places = () => packet.tasks.map((_, place) => place).filter((place) => isOpen(packet.tasks[place], place));
+const openPlaces = () => packet.tasks.map((_, place) => place).filter((place) => isOpen(packet.tasks[place], place));
+const places = () => openPlaces().filter((place) => place >= practice);
+const titleOf = (place) => (place < practice
+  ? text("practice", { number: place + 1, total: practice })
+  : text("task", { number: place + 1 - practice, total }));
 
 function progress() {
-  const done = packet.tasks.length - places().length;
-  byId("done").textContent = text("done", { done, total: packet.tasks.length });
-  byId("bar").max = packet.tasks.length;
+  const done = total - places().length;
+  byId("done").textContent = text("done", { done, total });
+  byId("bar").max = total;
   byId("bar").value = done;
-  const isBlank = JSON.stringify(answers) === JSON.stringify(packet.tasks.map(blank));
+  const isBlank = JSON.stringify([answers, about]) === JSON.stringify(blankAll());
   if (latest || !isBlank) byId("begin").textContent = text("go_on");  // also after a blank file
 }
 
@@ -244,9 +256,11 @@ function comment(answer) {
   return details;
 }
 
-function show(place) {
+// Each screen is a step of the browser's history, so its Back button leads to the one before.
+function show(place, remembers = true) {
+  drawAbout();
   clock();
-  at = Math.max(-1, Math.min(place, packet.tasks.length));
+  at = asksConsent && !about.agreed ? -1 : Math.max(-1, Math.min(place, packet.tasks.length));
   since = answers[at] && !document.hidden ? performance.now() : null;
   const task = packet.tasks[at];
   byId("intro").hidden = at !== -1;
@@ -258,27 +272,45 @@ function show(place) {
   byId("next").textContent = at === packet.tasks.length - 1 ? text("finish") : text("next");
   byId("task").replaceChildren();
   if (task) {
-    const title = text("task", { number: at + 1, total: packet.tasks.length });
-    byId("task").append(make("h2", { id: "heading", tabindex: "-1" }, title),
-      ...drawTask(task, answers[at], changed), comment(answers[at]));
+    const answer = answers[at];
+    const feedback = make("div", { role: "status" });
+    const respond = () => {
+      if (!task.practice) return;
+      feedback.replaceChildren(...explained(task, answer));
+      if (feedback.firstChild) feedback.scrollIntoView({ block: "nearest" });
+    };
+    byId("task").append(make("h2", { id: "heading", tabindex: "-1" }, titleOf(at)),
+      make("p", { class: "keys" }, text(packet.form === "granular" ? "keys_mark" : "keys_compare")),
+      ...drawTask(task, answer, () => { changed(); respond(); }), feedback, comment(answer));
+    respond();
   }
   if (at === packet.tasks.length) ending();
   say("");
   progress();
   scrollTo(0, 0);
   byId(task ? "heading" : at === -1 ? "intro-title" : "end-title").focus({ preventScroll: true });
+  if (remembers && history.state?.place !== at) history.pushState({ place: at }, "");
+}
+
+// The right answer of a task for practice, once the rater has answered.
+function explained(task, answer) {
+  if (leftOpen(task, answer).length) return [];
+  const { better, why } = task.practice;
+  const found = answer.overall === 0 ? 0 : answer.overall > 0 ? 1 : 2;
+  const name = found === better ? "practice_right" : "practice_wrong";
+  const lines = [text(name, { better: nth(better - 1) }), why, text("practice_over")].filter(Boolean);
+  return [make("div", { class: "feedback" }, ...lines.map((line) => make("p", {}, line)))];
 }
 
 function ending() {
   const left = places();
   byId("left").textContent = left.length
-    ? text("some_left", { left: left.length, total: packet.tasks.length })
+    ? text("some_left", { left: left.length, total })
     : text("all_done");
   byId("open").replaceChildren(...left.map((place) => {
     const parts = leftOpen(packet.tasks[place], answers[place]);
     const some = parts.length < axes.length ? `: ${parts.join(", ")}` : "";
-    const button = make("button", { type: "button" },
-      text("task", { number: place + 1, total: packet.tasks.length }) + some);
+    const button = make("button", { type: "button" }, titleOf(place) + some);
     button.addEventListener("click", () => show(place));
     return make("li", {}, button);
   }));
@@ -300,7 +332,9 @@ function save() {
 
 // ---- controls
 
-byId("begin").addEventListener("click", () => show(places()[0] ?? packet.tasks.length));
+byId("begin").addEventListener("click", () => {
+  if (mayBegin()) show(openPlaces()[0] ?? packet.tasks.length);
+});
 byId("back").addEventListener("click", () => show(at - 1));
 byId("next").addEventListener("click", () => show(at + 1));
 byId("help").addEventListener("click", () => show(-1));
@@ -313,6 +347,7 @@ byId("load").addEventListener("change", async ({ target }) => {
     const loaded = restored(file);
     const before = latest;
     const older = take(file);
+    drawAbout();
     changed();
     latest = older ? before : file.saved;
     const when = (time) => new Date(time).toLocaleString(document.documentElement.lang);
@@ -321,6 +356,8 @@ byId("load").addEventListener("change", async ({ target }) => {
     byId("replace").hidden = !older;
     byId("replace").onclick = () => {
       answers = loaded;
+      about = file.about ?? blankAbout();
+      drawAbout();
       changed();
       byId("replace").hidden = true;
       byId("loaded").textContent = text("loaded");
@@ -339,13 +376,5 @@ window.addEventListener("storage", ({ key }) => {  // the same page in another t
   since = null;  // the other tab counts
   show(at);
 });
+window.addEventListener("popstate", ({ state }) => show(state?.place ?? -1, false));
 window.addEventListener("beforeunload", (event) => { if (unsaved && !keeps) event.preventDefault(); });
-recall();
-progress();
-if (served) {
-  byId("sent").hidden = false;
-  byId("keeping").textContent = text("keeping_served");
-  byId("end-title").textContent = text("finish");
-  send();
-}
-document.querySelector(".progress").hidden = false;
