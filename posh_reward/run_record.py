@@ -92,3 +92,14 @@ def read_run(folder: Path) -> RunRecord | None:
         raise InputError(
             f"{file} is damaged ({error}): delete it, and what it said is lost"
         ) from None
+
+
+def describe_progress(record: RunRecord, step: int) -> str:
+    """Describe how far a run is: ``"running, step 40 of 200; started from runs/sft"``.
+
+    The record itself is brought up to date at checkpoints only.
+    """
+    said = f"{record.state}, step {max(step, record.steps)} of {record.steps_asked}"
+    if record.reason:
+        said += f" ({record.reason})"
+    return f"{said}; started from {record.model}"

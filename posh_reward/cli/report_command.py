@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posh_reward.cli import EXIT_OK, options
 from posh_reward.errors import InputError, PoshError
 
 if TYPE_CHECKING:
-    from posh_reward.pages.html import Thumbnails
     from posh_reward.pages.report_page import ReportContents
+    from posh_reward.run_record import RunRecord
     from posh_reward.tables.dataset_images import DatasetImages
     from posh_reward.tables.standings import ScoreTotals
     from posh_reward.tables.tables import Row
@@ -72,29 +72,37 @@ def write_report(flags: argparse.Namespace) -> int:
         raise InputError(f"{flags.output!r} is not the name of a page: let it end in .html")
     if flags.plots:
         require_matplotlib()
-    if Path(flags.scores[0]).is_dir():
-        page, figures = _run_page(flags)
-    else:
-        page, figures = _scores_page(flags)
-    _write_results(flags, page, figures)
+    read = _report_run if Path(flags.scores[0]).is_dir() else _report_scores
+    _write_results(flags, read(flags))
     return EXIT_OK
 
 
-def _write_results(flags: argparse.Namespace, page: str, figures: dict[str, Any]) -> None:
+class Report(NamedTuple):
+    """What the command writes."""
+
+    page: str
+    figures: dict[str, Any]
+    lines: list[str]  # for the terminal, when all is written
+
+
+def _write_results(flags: argparse.Namespace, report: Report) -> None:
     from posh_reward.tables.tables import STANDARD_STREAM, standard_output
 
-    options.write_figures(flags, figures)
+    options.write_figures(flags, report.figures)
     if flags.output != STANDARD_STREAM:
-        options.write_file(Path(flags.output), page.encode("utf-8"))
+        options.write_file(Path(flags.output), report.page.encode("utf-8"))
     elif flags.json != STANDARD_STREAM:
-        standard_output().write(page.encode("utf-8"))
+        standard_output().write(report.page.encode("utf-8"))
+    for line in report.lines:
+        print(line, file=sys.stderr)
 
 
-def _run_page(flags: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    """Return the page about a run, and its figures; print its beginning and end."""
+def _report_run(flags: argparse.Namespace) -> Report:
+    """Read the completions of a run."""
     from posh_reward.pages.html import Thumbnails
     from posh_reward.pages.run_page import describe_run, read_run, run_figures, run_page
     from posh_reward.process.progress import progress_bar
+    from posh_reward.run_record import describe_progress
     from posh_reward.tables.completions import find_completions
 
     if len(flags.scores) > 1 or flags.plots or flags.against:
@@ -102,47 +110,60 @@ def _run_page(flags: argparse.Namespace) -> tuple[str, dict[str, Any]]:
             f"{flags.scores[0]!r} is the folder of a run: name it alone, without --plots and "
             "--against, which compare models"
         )
-    folder = Path(flags.scores[0])
-    log = find_completions(folder)
-    images = Thumbnails(folder, dataset=_load_images_of_run(flags, folder))
+    log = find_completions(Path(flags.scores[0]))
+    record = _read_record(log.folder)
+    dataset, why = _load_images_of_run(flags, record)
+    images = Thumbnails(log.folder, dataset=dataset)
     steps = progress_bar("report", len(log.files), "step", iterable=log.read())
     contents = read_run(log, images, flags.shown, steps)
-    print(describe_run(contents), file=sys.stderr)
-    return run_page(contents, flags.title), run_figures(contents)
+    about = log.folder.resolve().name
+    if record is not None:
+        about = f"{about}: {describe_progress(record, contents.steps[-1])}"
+    lines = [describe_run(contents), *why]
+    return Report(run_page(contents, flags.title, about), run_figures(contents), lines)
 
 
-def _load_images_of_run(flags: argparse.Namespace, folder: Path) -> DatasetImages | None:
-    """Load the images that a run was trained on; without them, say so."""
-    from posh_reward.run_record import read_run as read_record
+def _read_record(folder: Path) -> RunRecord | None:
+    """Read a run's record; None if there is none, or it is damaged."""
+    from posh_reward.run_record import read_run
 
-    if flags.dataset:
-        return options.load_dataset_images(flags)
-    record = read_record(folder if (folder / "run.json").exists() else folder.parent)
-    if record is None:
-        print("without images, as there is no run.json: name the --dataset", file=sys.stderr)
-        return None
-    flags.dataset, flags.split = record.data["name"], record.data["split"]
-    flags.dataset_reference = record.settings.get("reference_column", flags.dataset_reference)
     try:
-        return options.load_dataset_images(flags)
-    except PoshError as error:
-        print(f"without images: {error}", file=sys.stderr)
+        return read_run(folder)
+    except PoshError:
         return None
 
 
-def _scores_page(flags: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    """Return the page about rows of scores, and its figures."""
+def _load_images_of_run(
+    flags: argparse.Namespace, record: RunRecord | None
+) -> tuple[DatasetImages | None, list[str]]:
+    """Load the images that a run was trained on, or say why there are none."""
+    if flags.dataset:
+        return options.load_dataset_images(flags), []
+    data: Any = None if record is None else record.data
+    name, split = (data.get(key) if isinstance(data, dict) else None for key in ("name", "split"))
+    if record is None or not (isinstance(name, str) and name and isinstance(split, str)):
+        return None, ["without images, as no run.json names the dataset: name it (--dataset, "
+                      "--split train)"]  # fmt: skip
+    column = dict(record.settings).get("reference_column", flags.dataset_reference)
+    flags = argparse.Namespace(dataset=name, split=split, dataset_reference=column)
+    try:
+        return options.load_dataset_images(flags), []
+    except PoshError as error:
+        return None, [f"without images: {error}"]
+
+
+def _report_scores(flags: argparse.Namespace) -> Report:
+    """Read rows of scores."""
     from posh_reward.metrics.records import read_metric_name
     from posh_reward.other_metrics.page import METRIC_PAGES, render_metric_page
     from posh_reward.pages.html import Thumbnails
-    from posh_reward.pages.report_page import read_contents, report_figures
+    from posh_reward.pages.report_page import read_contents
     from posh_reward.provenance import Origins
     from posh_reward.tables.item_ids import ItemIds
     from posh_reward.tables.tables import STANDARD_STREAM
 
     folder = Path.cwd() if flags.scores[0] == STANDARD_STREAM else Path(flags.scores[0]).parent
     images = Thumbnails(folder, dataset=options.load_dataset_images(flags))
-    figures: dict[str, Any] = {}
     with _open_scored_rows(flags) as rows:
         first = list(islice(rows, 1))
         metric = read_metric_name(first[0]) if first else ""
@@ -150,8 +171,7 @@ def _scores_page(flags: argparse.Namespace) -> tuple[str, dict[str, Any]]:
         if metric not in METRIC_PAGES:
             contents = read_contents(rows, images)
             options.check_alike(contents.score_totals.origins, allowed=flags.allow_differences)
-            page = _posh_page(flags, contents)
-            figures = report_figures(contents, flags.against)
+            report = _report_posh(flags, contents)
         elif flags.plots or flags.against or flags.json:
             raise InputError(
                 f"--plots, --against and --json work for scores of POSH only, not of {metric}"
@@ -160,15 +180,12 @@ def _scores_page(flags: argparse.Namespace) -> tuple[str, dict[str, Any]]:
             origins = Origins()
             ids = ItemIds()
             page = render_metric_page(rows, metric, origins, ids, flags.title, images)
+            report = Report(page, {}, [])
             options.check_alike(origins, allowed=flags.allow_differences)
             options.check_shared_ids(ids, ids.first_model, allowed=flags.allow_differences)
-    _print_missing_images(images)
-    return page, figures
-
-
-def _print_missing_images(images: Thumbnails) -> None:
     if images.dataset and images.dataset.beyond:
-        print(f"without an image: {images.dataset.too_far}", file=sys.stderr)
+        report.lines.append(f"without an image: {images.dataset.too_far}")
+    return report
 
 
 @contextmanager
@@ -183,10 +200,10 @@ def _open_scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
         yield iter(bar)
 
 
-def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
-    """Return the page about POSH's scores; print a comparison of models and save their plots."""
+def _report_posh(flags: argparse.Namespace, contents: ReportContents) -> Report:
+    """Report POSH's scores, with a comparison of models; save their plots."""
     from posh_reward.pages.element_marks import PAGE_TITLE
-    from posh_reward.pages.report_page import report_page
+    from posh_reward.pages.report_page import report_figures, report_page
     from posh_reward.tables.standings import (
         choose_baseline,
         format_gains,
@@ -198,13 +215,12 @@ def _posh_page(flags: argparse.Namespace, contents: ReportContents) -> str:
     options.check_shared_ids(contents.ids, baseline, allowed=flags.allow_differences)
     plots = _draw_plots(contents.score_totals, flags.plots)
     page = report_page(contents, flags.title or PAGE_TITLE, baseline, plots)
+    lines = []
     if len(contents.models) > 1:
         ranked = sort_best_first(contents.score_totals.average_by_model())
-        comparison = format_gains(contents.gains(baseline), baseline)
-        print(f"{format_leaderboard(ranked)}\n\n{comparison}", file=sys.stderr)
-    for line in (*contents.score_totals.partial_means(), *contents.score_totals.doubtful()):
-        print(line, file=sys.stderr)
-    return page
+        lines += [format_leaderboard(ranked), "", format_gains(contents.gains(baseline), baseline)]
+    lines += [*contents.score_totals.partial_means(), *contents.score_totals.doubtful()]
+    return Report(page, report_figures(contents, baseline), lines)
 
 
 def _draw_plots(tally: ScoreTotals, folder: str | None) -> list[tuple[str, bytes]]:

@@ -269,13 +269,21 @@ def _with_columns(dataset: Dataset, name: str, split: str, reference_column: str
         dataset = dataset.select_columns(others).rename_column(reference_column, "reference")
     check_columns(dataset, name)
     if "uuid" not in dataset.column_names:
-        split = "validation" if split == "val" else split
-        uuids = [f"{split}-{row:05d}" for row in range(len(dataset))]
-        dataset = dataset.add_column("uuid", uuids)
+        dataset = dataset.add_column("uuid", _list_ids(dataset, split))
     dataset = dataset.select_columns(list(DATASET_COLUMNS))
     if not isinstance(dataset.features["image"], Image):
         dataset = dataset.cast_column("image", Image())
     return dataset
+
+
+def _list_ids(dataset: Dataset, split: str) -> list[str]:
+    """List the ids of rows: those of a column ``id`` that tells them apart, else split and row."""
+    if "id" in dataset.column_names:
+        ids = list(map(str, dataset["id"]))
+        if len(set(ids)) == len(ids):
+            return ids
+    split = "validation" if split == "val" else split
+    return [f"{split}-{row:05d}" for row in range(len(dataset))]
 
 
 def check_columns(

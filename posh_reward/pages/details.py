@@ -1,13 +1,13 @@
-"""Which details are invented, contradicted and left out most often.
+"""Which details are said, invented, contradicted and left out, and how often.
 
 A detail is the text of elements of one kind: the attribute "red", whatever is red. It is counted in
-groups of texts: those of a model, or those of some steps of a run.
+groups of texts: those of a model, or those of a period of a run's steps.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 from posh_reward.posh.examine import MIN_SUPPORTED_GRADE
 from posh_reward.types import DIRECTIONS, KINDS, Direction, Element, Kind
 
-MAX_LISTED_DETAILS = 30  # of a kind, in each text
+MAX_LISTED_DETAILS = 30  # of a kind, in each text, for each reason to list them
+COMPARED_SHARE = 0.25  # of the periods, at the beginning and at the end
+STATED, UNSUPPORTED, CONTRADICTED = range(3)
+"""Places of the counts of a detail in a group."""
 
 
 class GradedDetail(NamedTuple):
@@ -42,13 +45,30 @@ class Detail:
     text: str
     stated: Sequence[int]
     unsupported: Sequence[int]
-    """Of these, how many the other text does not support: invented, or left out."""
+    """Of these, how many the other text does not support (grade below 3): invented or left out."""
     contradicted: Sequence[int]
     """Of the unsupported ones, those in a sentence that the reference contradicts."""
 
 
-STATED, UNSUPPORTED, CONTRADICTED = range(3)
-"""Places of the counts of a detail in a group."""
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How often a detail is stated per 100 texts, and its unsupported share, at both ends."""
+
+    detail: Detail
+    first_stated: float
+    last_stated: float
+    first_share: float | None  # None where it is not stated
+    last_share: float | None
+
+    @property
+    def change(self) -> float:
+        """Of the times that it is stated per 100 texts."""
+        return self.last_stated - self.first_stated
+
+    @property
+    def last_unsupported(self) -> float:
+        """Times per 100 texts at the end."""
+        return self.last_stated * (self.last_share or 0.0)
 
 
 @dataclass(slots=True)
@@ -64,7 +84,7 @@ class DetailCounts:
         for direction, kind, text, grade, contradicted in details:
             if grade is None:
                 continue
-            groups = self._counts.setdefault((direction, kind, text.casefold()), {})
+            groups = self._counts.setdefault((direction, kind, text.lower()), {})
             counts = groups.setdefault(group, [0, 0, 0])
             counts[STATED] += 1
             if grade < MIN_SUPPORTED_GRADE:
@@ -75,31 +95,99 @@ class DetailCounts:
     def groups(self) -> int:
         return max(self.texts, default=-1) + 1
 
-    def list_most_frequent(self, most: int = MAX_LISTED_DETAILS) -> Iterator[Detail]:
-        """Yield up to ``most`` details of each text and kind, the most often unsupported first."""
-        by_place: dict[tuple[Direction, Kind], list[tuple[int, str]]] = {}
-        for (direction, kind, text), groups in self._counts.items():
-            if total := sum(counts[UNSUPPORTED] for counts in groups.values()):
-                by_place.setdefault((direction, kind), []).append((-total, text))
+    @property
+    def compared_groups(self) -> int:
+        """Number of groups at each end of a run that are compared: a quarter, at least one."""
+        return max(1, round(self.groups * COMPARED_SHARE))
+
+    def list_details(self, most: int = MAX_LISTED_DETAILS, *, moving: bool = False) -> list[Detail]:
+        """List up to ``most`` details of each text and kind, the most often unsupported first.
+
+        With ``moving``, those follow that are said ever more often, and ever less often.
+        """
+        chosen: list[Detail] = []
         for direction, kind in product(DIRECTIONS, KINDS):
-            for _, text in sorted(by_place.get((direction, kind), []))[:most]:
-                groups = self._counts[direction, kind, text]
-                counts = [groups.get(group, [0, 0, 0]) for group in range(self.groups)]
-                stated, unsupported, contradicted = zip(*counts, strict=True)
-                yield Detail(direction, kind, text, stated, unsupported, contradicted)
+            known = {
+                text: groups
+                for (side, of_kind, text), groups in self._counts.items()
+                if (side, of_kind) == (direction, kind)
+            }
+            totals = {text: _total(groups, UNSUPPORTED) for text, groups in known.items()}
+            texts = _take_largest({text: count for text, count in totals.items() if count}, most)
+            if moving and direction == "precision":
+                change = {text: self._measure_change(groups) for text, groups in known.items()}
+                texts |= _take_largest(change, most) | _take_smallest(change, most)
+            chosen += [self._make_detail(direction, kind, text) for text in texts]
+        return chosen
+
+    def _make_detail(self, direction: Direction, kind: Kind, text: str) -> Detail:
+        groups = self._counts[direction, kind, text]
+        counts = [groups.get(group, [0, 0, 0]) for group in range(self.groups)]
+        stated, unsupported, contradicted = zip(*counts, strict=True)
+        return Detail(direction, kind, text, stated, unsupported, contradicted)
+
+    def _measure_change(self, groups: Mapping[int, Sequence[int]]) -> float:
+        """Change of the times per 100 texts that a detail is stated."""
+        first, last = self._find_ends()
+        return self._rate(groups, last) - self._rate(groups, first)
+
+    def _rate(self, groups: Mapping[int, Sequence[int]], part: Sequence[int]) -> float:
+        stated = sum(groups[group][STATED] for group in part if group in groups)
+        return 100 * stated / max(self._count_texts(part), 1)
+
+    def _count_texts(self, part: Iterable[int]) -> int:
+        return sum(self.texts[group] for group in part)
+
+    def _find_ends(self) -> tuple[range, range]:
+        width = self.compared_groups
+        return range(min(width, self.groups)), range(max(self.groups - width, 0), self.groups)
+
+    def compare_ends(self, detail: Detail) -> Trend:
+        """Compare the first quarter of the groups with the last.
+
+        Of 8 periods with 100 texts each, two are compared: 50 times in the first two are 25 per 100
+        texts, and if 10 of these are unsupported, the share is 0.2.
+        """
+        found: list[tuple[float, float | None]] = []
+        for part in self._find_ends():
+            stated = sum(detail.stated[group] for group in part)
+            unsupported = sum(detail.unsupported[group] for group in part)
+            share = unsupported / stated if stated else None
+            found.append((100 * stated / max(self._count_texts(part), 1), share))
+        (first_stated, first_share), (last_stated, last_share) = found
+        return Trend(detail, first_stated, last_stated, first_share, last_share)
+
+
+def _total(groups: Mapping[int, Sequence[int]], place: int) -> int:
+    return sum(counts[place] for counts in groups.values())
+
+
+def _take_largest(values: Mapping[str, float], most: int) -> dict[str, None]:
+    return dict.fromkeys(sorted(values, key=lambda text: (-values[text], text))[:most])
+
+
+def _take_smallest(values: Mapping[str, float], most: int) -> dict[str, None]:
+    return dict.fromkeys(sorted(values, key=lambda text: (values[text], text))[:most])
 
 
 def list_detail_figures(counts: DetailCounts) -> list[dict[str, Any]]:
     """List the most frequent details as plain data, with counts by group."""
-    return [asdict(detail) for detail in counts.list_most_frequent()]
+    return [asdict(detail) for detail in counts.list_details()]
 
 
-def pack_details(counts: DetailCounts) -> list[list[Any]]:
-    """Pack the most frequent details for a page: side, kind, text, and counts by group."""
+def list_trend_figures(counts: DetailCounts) -> Iterator[dict[str, Any]]:
+    """List details of a run as plain data, with their trends."""
+    for detail in counts.list_details(moving=True):
+        trend = asdict(counts.compare_ends(detail))
+        yield {**trend.pop("detail"), **trend}
+
+
+def pack_details(details: Iterable[Detail]) -> list[list[Any]]:
+    """Pack details for a page: side, kind, text, and counts by group."""
     return [
         [
             DIRECTIONS.index(each.direction), KINDS.index(each.kind), each.text,
             list(each.stated), list(each.unsupported), list(each.contradicted),
         ]
-        for each in counts.list_most_frequent()
+        for each in details
     ]  # fmt: skip

@@ -7,6 +7,7 @@ allows only our script, by its hash.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from reprlib import repr as short
@@ -19,14 +20,17 @@ from posh_reward.errors import InputError
 from posh_reward.metrics.records import write_row
 from posh_reward.pages import element_marks, html
 from posh_reward.pages.details import (
+    Detail,
     DetailCounts,
     list_detail_figures,
     pack_details,
     read_detail,
 )
 from posh_reward.pages.html import Thumbnails, render, script_json
+from posh_reward.posh.examine import MIN_SUPPORTED_GRADE
 from posh_reward.posh.means import read_counted_score
 from posh_reward.provenance import ORIGIN_COLUMN
+from posh_reward.reward.texts import clean_reference
 from posh_reward.tables import standings
 from posh_reward.tables.completions import SHARES, Completion
 from posh_reward.tables.dataset_images import OTHER_IMAGES_SUFFIX
@@ -75,6 +79,7 @@ class ReportContents:
     has_marks: bool = False  # True if any pair has elements
     has_sentences: bool = False  # True if any pair's sentences were read
     ids: ItemIds = field(default_factory=ItemIds)
+    without_image: Counter[str] = field(default_factory=Counter)  # completions, by what differs
 
     def add(self, row: Row, scores: Scores) -> None:
         """Add a row of a table."""
@@ -91,11 +96,39 @@ class ReportContents:
         """Add a completion of a run: a line of its own, whatever others have its id."""
         line = ReportLine(completion.id or str(len(self.pairs) + 1), step=completion.step)
         self.lines.append(line)
-        image = None
-        if self.images is not None and self.images.dataset is not None and completion.id:
-            image = self.images.place(self.images.dataset.find(completion.id), completion.id)
         figures = dict(_format_figures(completion.figures))
-        self._place(line, "", scores, image, {**figures, **element_marks.list_figures(scores)})
+        figures |= element_marks.list_figures(scores)
+        self._place(line, "", scores, self._find_image(completion), figures, completion.text)
+
+    def _find_image(self, completion: Completion) -> int | None:
+        """Find the image with a completion's id, if the reference is the same, too."""
+        if self.images is None or self.images.dataset is None:
+            return None
+        row = None if completion.id is None else self.images.dataset.find(completion.id)
+        if row is None:
+            self.without_image["id"] += 1
+            return None
+        known, logged = clean_reference(self.images.dataset.reference(row)), completion.reference
+        if isinstance(known, str) and logged and known.split() != logged.split():
+            self.without_image["reference"] += 1
+            return None
+        return self.images.place(row, completion.id)
+
+    def missing_images(self) -> Iterator[str]:
+        """Say of how many completions the dataset has another image, or none."""
+        if self.images is None or self.images.dataset is None:
+            return
+        name = self.images.dataset.name
+        if count := self.without_image["id"]:
+            yield (
+                f"without an image: {count:,} completions whose ids are not in {name!r}: name the "
+                "dataset and split that the run was trained on (--dataset, --split)"
+            )
+        if count := self.without_image["reference"]:
+            yield (
+                f"without an image: {count:,} completions whose references {name!r} does not have "
+                "under their ids: it is another dataset, or has other options"
+            )
 
     def _place(
         self,
@@ -104,8 +137,12 @@ class ReportContents:
         scores: Scores,
         image: int | None,
         figures: Mapping[str, str],
+        written: str | None = None,
     ) -> None:
-        """Put a pair on its line, and its texts and figures where the line finds them."""
+        """Put a pair on its line, and its texts and figures where the line finds them.
+
+        ``written`` is the text before it was cleaned, shown if it is another.
+        """
         place = len(self.pairs)
         count = scores.generation_elements + scores.reference_elements
         axes = [getattr(scores, axis) for axis in AXIS_MEANINGS]  # rounded once, by the page
@@ -117,6 +154,8 @@ class ReportContents:
         line.members[model] = [*axes, count, start, place, *_list_marks(scores)]
         sentences = list(map(_pack_sentence, scores.sentences))
         pair = [*_pack_pair(scores, self.wordings), image, sentences]
+        if written is not None and written != scores.generation:
+            pair.append(written)
         self.pairs.append(script_json(pair, f"pair-{place}"))
         self.figures.append(figures)
         self.signatures[scores.signature] = None
@@ -221,7 +260,8 @@ def render_pairs_page(
     models: Sequence[str] = ("",),
     base: str = "",
     groups: Sequence[str] = (),
-    details: DetailCounts | None = None,
+    counts: DetailCounts | None = None,
+    details: Sequence[Detail] | None = None,
     **values: Any,
 ) -> str:
     """Render a page with a list of pairs and a table of details.
@@ -234,10 +274,11 @@ def render_pairs_page(
         models: of the pairs on a line, in order.
         base: model that the others are compared with.
         groups: names of the groups in which details are counted.
-        details: counts; by default those of the pairs.
+        counts: of details; by default those of the pairs.
+        details: to list; by default the most often unsupported ones.
         values: for the template.
     """
-    details = details or contents.details
+    counts = counts or contents.details
     shown = element_marks.list_shown_figures(contents.figures)
     return render(
         template,
@@ -274,8 +315,10 @@ def render_pairs_page(
         copies=contents.images.copies if contents.images else [],
         details={
             "groups": groups,
-            "texts": [details.texts[group] for group in range(details.groups)],
-            "rows": pack_details(details),
+            "texts": [counts.texts[group] for group in range(counts.groups)],
+            "compared": counts.compared_groups,
+            "supported": MIN_SUPPORTED_GRADE,
+            "rows": pack_details(counts.list_details() if details is None else details),
         },
         **values,
     )

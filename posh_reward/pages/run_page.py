@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from posh_reward.errors import InputError
-from posh_reward.pages.details import Detail, DetailCounts, GradedDetail, list_detail_figures
-from posh_reward.pages.html import Thumbnails
+from posh_reward.errors import InputError, escape_controls
+from posh_reward.pages.details import DetailCounts, GradedDetail, Trend, list_trend_figures
+from posh_reward.pages.html import Thumbnails, number
 from posh_reward.pages.report_page import ReportContents, render_pairs_page
 from posh_reward.reward.completion_log import (
     DECIDED_BY,
@@ -24,15 +24,18 @@ from posh_reward.reward.completion_log import (
 from posh_reward.tables.completions import Completion, CompletionLog, spread_evenly
 from posh_reward.tables.tables import SCORE_NAMES
 from posh_reward.tables.text_tables import align_columns
-from posh_reward.types import Failure, Scores
+from posh_reward.types import Failure, Scores, score_in_means
 
 MAX_SHOWN_STEPS = 50
-MAX_PERIODS = 40  # stretches of steps by which details are counted
-COMPARED_SHARE = 0.25  # of the steps, at the beginning and at the end
+MAX_PERIODS = 40  # of the steps, by which details are counted
 LISTED_IN_TERMINAL = 5
-FIRST_FIGURES = ("reward", "precision", "recall", "f1", "contradicted", "cut", "lowered", "failed")
+FIRST_FIGURES = ("posh", "precision", "recall", "f1", "silent", "contradicted", "cut", "lowered",
+                 "failed")  # fmt: skip
 """The order of figures; others follow."""
 FIGURE_MEANINGS = {
+    "posh": "mean reward by POSH with its guards; TRL's reward adds others by their weights",
+    "precision": "mean over completions that say something",
+    "silent": "share of completions without any element",
     "contradicted": "share of completions with a sentence that the reference contradicts",
     "cut": "share of completions that reached the maximum length",
     "lowered": "share of completions whose reward the guards lower by more than 0.1",
@@ -51,32 +54,16 @@ class RunContents:
     details: DetailCounts = field(default_factory=DetailCounts)  # by period
     periods: list[tuple[int, int]] = field(default_factory=list)  # first and last step
     completions: int = 0
+    evaluated: int = 0  # completions of evaluations, which are left out
     without_details: int = 0  # completions whose log has no packed scores
     notes: list[str] = field(default_factory=list)
 
-
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """A detail, and how often it is a mistake per 100 texts at the beginning and at the end."""
-
-    detail: Detail
-    first: float
-    last: float
-
-
-def compare_ends(counts: Sequence[int], details: DetailCounts) -> tuple[float, float]:
-    """Return how often something is counted per 100 texts in the first and the last periods.
-
-    Of 40 periods with 100 texts each, ten are compared: 250 times in the first ten is 25.
-    """
-    groups = range(details.groups)
-    width = max(1, round(len(groups) * COMPARED_SHARE))
-
-    def rate(part: Sequence[int]) -> float:
-        texts = sum(details.texts[group] for group in part)
-        return 100 * sum(counts[group] for group in part) / max(texts, 1)
-
-    return rate(groups[:width]), rate(groups[-width:])
+    def find_ends(self) -> tuple[slice, slice]:
+        """Find the steps of the first and the last quarter of the periods."""
+        width = self.details.compared_groups
+        first = [step for step in self.steps if step <= self.periods[:width][-1][1]]
+        last = [step for step in self.steps if step >= self.periods[-width:][0][0]]
+        return slice(len(first)), slice(-len(last), None)
 
 
 def read_run(
@@ -94,44 +81,72 @@ def read_run(
         steps: ``log.read()``, with a bar around it.
 
     Raises:
-        InputError: no file could be read.
+        InputError: no file could be read, or all are of evaluations.
     """
     contents = RunContents(ReportContents(images))
-    places = range(len(log.files))
-    shown_steps = set(spread_evenly(places, min(MAX_SHOWN_STEPS, most_shown)))
-    each_shows = most_shown // max(len(shown_steps), 1)
-    periods = min(MAX_PERIODS, len(log.files))
+    count = len(log.files)
+    to_show = spread_evenly(range(count), min(MAX_SHOWN_STEPS, most_shown))
+    each_shows = most_shown // len(to_show)
+    period = -1  # of equally many files
     for place, completions in enumerate(steps if steps is not None else log.read()):
-        period = place * periods // len(log.files)
-        for completion in completions:
-            _count_details(contents, period, completion)
-        for step in sorted({each.step for each in completions}):
-            _add_figures(contents, step, [each for each in completions if each.step == step])
-            _note_period(contents.periods, period, step)
-        if place in shown_steps:
+        if not completions:
+            continue
+        if place * MAX_PERIODS // max(count, MAX_PERIODS) != period:
+            period = place * MAX_PERIODS // max(count, MAX_PERIODS)
+            contents.periods.append((completions[0].step, completions[0].step))
+        _add_completions(contents, completions)
+        if to_show[0] <= place:
             for completion in choose_completions(completions, each_shows):
                 contents.shown.add_completion(completion, read_completion_scores(completion))
+            to_show = [each for each in to_show if each > place] or [count]
+    contents.evaluated = log.evaluated
     if not contents.completions:
-        raise InputError(f"no completion could be read: {'; '.join(log.unread) or 'all are empty'}")
+        raise InputError(_explain_lack(log))
     contents.notes = list(_write_notes(contents, log))
     return contents
 
 
-def _note_period(periods: list[tuple[int, int]], period: int, step: int) -> None:
-    while len(periods) <= period:
-        periods.append((step, step))
-    first, last = periods[period]
-    periods[period] = min(first, step), max(last, step)
+def _explain_lack(log: CompletionLog) -> str:
+    if log.evaluated:
+        return (
+            f"all {log.evaluated:,} logged completions are of evaluations, which TRL writes in "
+            "place of those of the same step: PoshReward keeps both (version 0.2)"
+        )
+    return f"no completion could be read: {'; '.join(log.unread) or 'all files are empty'}"
 
 
-def _count_details(contents: RunContents, period: int, completion: Completion) -> None:
+def _add_completions(contents: RunContents, completions: Sequence[Completion]) -> None:
+    """Count the completions of one file."""
+    figures_by_step: dict[int, list[Mapping[str, float]]] = {}
+    for completion in completions:
+        figures = _count_completion(contents, completion)
+        figures_by_step.setdefault(completion.step, []).append(figures)
+    for step, figures_of_step in sorted(figures_by_step.items()):
+        _add_figures(contents, step, figures_of_step)
+        first, last = contents.periods[-1]
+        contents.periods[-1] = min(first, step), max(last, step)
+
+
+def _count_completion(contents: RunContents, completion: Completion) -> Mapping[str, float]:
+    """Count a completion's details; return its figures, as they count in means."""
     contents.completions += 1
     try:
-        _, elements = read_packed_elements(completion.packed or "")
+        row, elements = read_packed_elements(completion.packed or "")
     except InputError:
         contents.without_details += 1
-    else:
-        contents.details.add(period, map(_read_detail, elements))
+        return completion.figures
+    figures = dict(completion.figures)
+    if row.get("failure") is not None:
+        return figures
+    contents.details.add(len(contents.periods) - 1, map(_read_detail, elements))
+    figures["silent"] = float(row.get("generation_elements") == 0)
+    for axis in SCORE_NAMES:
+        value = score_in_means(row.get, axis)
+        if value is None:
+            figures.pop(axis, None)
+        elif axis in figures:
+            figures[axis] = value
+    return figures
 
 
 def _read_detail(element: list[Any]) -> GradedDetail:
@@ -140,16 +155,20 @@ def _read_detail(element: list[Any]) -> GradedDetail:
     return GradedDetail(direction, kind, text, grade, decided_by == "contradicted")
 
 
-def _add_figures(contents: RunContents, step: int, completions: Sequence[Completion]) -> None:
+def _add_figures(contents: RunContents, step: int, figures: Sequence[Mapping[str, float]]) -> None:
     contents.steps.append(step)
     known: dict[str, list[float]] = {}
-    for completion in completions:
-        for name, value in completion.figures.items():
+    for each in figures:
+        for name, value in each.items():
             known.setdefault(name, []).append(value)
     for name in known.keys() | contents.figures.keys():
         means = contents.figures.setdefault(name, [None] * (len(contents.steps) - 1))
-        values = known.get(name)
-        means.append(fmean(values) if values else None)
+        means.append(_mean_known(known.get(name, [])))
+
+
+def _mean_known(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def choose_completions(completions: Sequence[Completion], most: int) -> list[Completion]:
@@ -157,7 +176,7 @@ def choose_completions(completions: Sequence[Completion], most: int) -> list[Com
 
     def reward(completion: Completion) -> float:
         figures = completion.figures
-        return figures.get("reward", figures.get("f1", -1.0))
+        return figures.get("posh", figures.get("f1", -1.0))
 
     return spread_evenly(sorted(completions, key=reward), most)
 
@@ -181,67 +200,83 @@ def _write_notes(contents: RunContents, log: CompletionLog) -> Iterator[str]:
     if contents.without_details:
         yield (
             f"completions without details, by an earlier version, another reward, or damaged: "
-            f"{contents.without_details:,}; the tables leave them out"
+            f"{contents.without_details:,}; the tables leave them out, and their marks are missing"
         )
     if log.evaluated:
         yield f"completions of evaluations, left out: {log.evaluated:,}"
+    yield from contents.shown.missing_images()
     for reason in log.unread:
         yield f"not read: {reason}"
 
 
 def sort_figures(figures: Mapping[str, Any]) -> list[str]:
-    """Sort the names of figures, leaving out those that are 0 at every step."""
-    names = [name for name in figures if any(figures[name])]
-    first = [name for name in FIRST_FIGURES if name in names]
-    return first + sorted(name for name in names if name not in FIRST_FIGURES)
+    """Sort the names of figures, POSH's first."""
+    first = [name for name in FIRST_FIGURES if name in figures]
+    return first + sorted(name for name in figures if name not in FIRST_FIGURES)
 
 
 def describe_run(contents: RunContents) -> str:
     """Describe a run's beginning and end for a terminal."""
-    count = len(contents.steps)
-    width = max(1, round(count * COMPARED_SHARE))
-    rows = [["", f"first {width} steps", f"last {width} steps"]]
+    first, last = contents.find_ends()
+    rows = [["", _name_steps(contents.steps[first]), _name_steps(contents.steps[last])]]
     for name in sort_figures(contents.figures):
         values = contents.figures[name]
-        rows.append([name, _format_mean(values[:width]), _format_mean(values[-width:])])
-    lines = [f"{count:,} steps, {contents.completions:,} completions", align_columns(rows)]
-    for title, chosen in list_tables(contents).items():
-        if chosen:
-            lines += ["", f"{title}, per 100 texts (first and last quarter of the steps):"]
-            lines += map(describe_trend, chosen[:LISTED_IN_TERMINAL])
-    return "\n".join([*lines, *contents.notes])
+        if any(values):
+            means = _mean_known(values[first]), _mean_known(values[last])
+            rows.append([escape_controls(name), *map(number, means)])
+    head = f"{len(contents.steps):,} steps, {contents.completions:,} completions"
+    lines = [head, align_columns(rows)]
+    for title, trends in list_tables(contents.details).items():
+        if trends:
+            lines += ["", f"{title} (first and last quarter of the steps):"]
+            lines += map(describe_trend, trends[:LISTED_IN_TERMINAL])
+    return "\n".join([*lines, *map(escape_controls, contents.notes)])
 
 
-def _format_mean(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{fmean(known):.3f}" if known else "none"
+def _name_steps(steps: Sequence[int]) -> str:
+    return f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
 
 
-def list_tables(contents: RunContents) -> dict[str, list[Trend]]:
-    """Sort details into tables, the most frequent at the end of the run first."""
-    tables: dict[str, list[Trend]] = {"Not supported": [], "Contradicted": [], "Left out": []}
-    for detail in contents.details.list_most_frequent():
-        trend = Trend(detail, *compare_ends(detail.unsupported, contents.details))
-        if detail.direction == "recall":
-            tables["Left out"].append(trend)
-            continue
-        tables["Not supported"].append(trend)
-        if any(detail.contradicted):
-            ends = compare_ends(detail.contradicted, contents.details)
-            tables["Contradicted"].append(Trend(detail, *ends))
-    return {name: sorted(found, key=lambda each: -each.last) for name, found in tables.items()}
+def list_tables(details: DetailCounts) -> dict[str, list[Trend]]:
+    """List the details that stand out most at the end of a run, and those that changed most."""
+    trends = list(map(details.compare_ends, details.list_details(moving=True)))
+    written = [each for each in trends if each.detail.direction == "precision"]
+    left_out = [each for each in trends if each.detail.direction == "recall"]
+    contradicted = [each for each in written if any(each.detail.contradicted)]
+    more = [each for each in written if each.change > 0]
+    less = [each for each in written if each.change < 0]
+
+    def sort(found: list[Trend]) -> list[Trend]:
+        return sorted(found, key=lambda each: -each.last_unsupported)
+
+    return {
+        "Not supported": sort([each for each in written if each.last_unsupported]),
+        "Contradicted": sorted(contradicted, key=lambda each: -sum(each.detail.contradicted)),
+        "Said ever more": sorted(more, key=lambda each: -each.change),
+        "Said ever less": sorted(less, key=lambda each: each.change),
+        "Left out": sort([each for each in left_out if each.last_unsupported]),
+    }
 
 
 def describe_trend(trend: Trend) -> str:
-    """Describe a trend: ``'  attribute "wooden": 12.5 -> 40.0; said 420 times, supported 3'``."""
+    """Describe a trend in one line.
+
+    ``'  attribute "wooden": 12.5 -> 40.0 per 100 texts, unsupported 50 % -> 99 % (417 of 420)'``
+    """
     detail = trend.detail
-    stated = sum(detail.stated)
-    word = "said" if detail.direction == "precision" else "in references"
-    supported = "supported" if detail.direction == "precision" else "mentioned"
+    wrong = "unsupported" if detail.direction == "precision" else "left out"
+    shares = " -> ".join(map(_format_share, (trend.first_share, trend.last_share)))
+    denied = sum(detail.contradicted)
     return (
-        f'  {detail.kind} "{detail.text}": {trend.first:.1f} -> {trend.last:.1f}; '
-        f"{word} {stated:,} times, {supported} {stated - sum(detail.unsupported):,}"
+        f'  {detail.kind} "{escape_controls(detail.text)}": {trend.first_stated:.1f} -> '
+        f"{trend.last_stated:.1f} per 100 texts, {wrong} {shares} "
+        f"({sum(detail.unsupported):,} of {sum(detail.stated):,}"
+        f"{f', {denied:,} contradicted' if denied else ''})"
     )
+
+
+def _format_share(share: float | None) -> str:
+    return "none" if share is None else f"{share:.0%}".replace("%", " %")
 
 
 def run_figures(contents: RunContents) -> dict[str, Any]:
@@ -249,11 +284,13 @@ def run_figures(contents: RunContents) -> dict[str, Any]:
     details = contents.details
     return {
         "completions": contents.completions,
+        "evaluated": contents.evaluated,
         "steps": contents.steps,
         "figures": {name: contents.figures[name] for name in sort_figures(contents.figures)},
         "periods": contents.periods,
         "texts": [details.texts[group] for group in range(details.groups)],
-        "details": list_detail_figures(details),
+        "compared_periods": details.compared_groups,
+        "details": list(list_trend_figures(details)),
         "notes": contents.notes,
     }
 
@@ -266,8 +303,8 @@ class Curve:
     meaning: str
     low: float
     high: float
-    first: float  # means over the first and the last quarter of the steps
-    last: float
+    first: float | None  # means over the first and the last quarter of the steps
+    last: float | None
     raw: list[str]  # lines, which a missing value breaks
     smooth: list[str]
 
@@ -277,10 +314,11 @@ ROUNDED_DIGITS = 4  # of the means in the page
 SMOOTHED_SHARE = 0.05  # of the steps, that a point of the smooth line is the mean of
 
 
-def make_curve(name: str, steps: Sequence[int], values: Sequence[float | None]) -> Curve:
+def make_curve(
+    name: str, steps: Sequence[int], values: Sequence[float | None], ends: tuple[slice, slice]
+) -> Curve:
     known = [value for value in values if value is not None]
     low, high = min(known), max(known)
-    width = max(1, round(len(values) * COMPARED_SHARE))
     scale = (CURVE_BOTTOM - CURVE_TOP) / (high - low) if high > low else 0.0
     reach = round(len(values) * SMOOTHED_SHARE / 2)
     smooth = [_mean_known(values[max(0, at - reach) : at + reach + 1]) for at in range(len(values))]
@@ -295,25 +333,19 @@ def make_curve(name: str, steps: Sequence[int], values: Sequence[float | None]) 
             pieces[-1].append(f"{x:.1f},{CURVE_BOTTOM - (value - low) * scale:.1f}")
         return [" ".join(piece) for piece in pieces if piece]
 
+    first, last = (_mean_known(values[end]) for end in ends)
     return Curve(
-        name, FIGURE_MEANINGS.get(name, ""), low, high,
-        _mean_known(values[:width]) or 0.0, _mean_known(values[-width:]) or 0.0,
-        draw(values), draw(smooth),
-    )  # fmt: skip
-
-
-def _mean_known(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+        name, FIGURE_MEANINGS.get(name, ""), low, high, first, last, draw(values), draw(smooth)
+    )
 
 
 PAGE_TITLE = "What the policy learns to say"
 
 
-def run_page(contents: RunContents, title: str | None = None) -> str:
-    """Render a run as one HTML document."""
-    shown = contents.shown
-    names = sort_figures(contents.figures)
+def run_page(contents: RunContents, title: str | None = None, about: str = "") -> str:
+    """Render a run as one HTML document; ``about`` says which run it is."""
+    shown, ends = contents.shown, contents.find_ends()
+    names = [name for name in sort_figures(contents.figures) if any(contents.figures[name])]
     means = {
         name: [value and round(value, ROUNDED_DIGITS) for value in contents.figures[name]]
         for name in names
@@ -324,13 +356,15 @@ def run_page(contents: RunContents, title: str | None = None) -> str:
         title=title or PAGE_TITLE,
         lead=_write_lead(contents),
         groups=[f"{first} to {last}" for first, last in contents.periods],
-        details=contents.details,
+        counts=contents.details,
+        details=contents.details.list_details(moving=True),
+        about=about,
+        ends=[_name_steps(contents.steps[end]) for end in ends],
         notes=contents.notes,
-        curves=[make_curve(name, contents.steps, contents.figures[name]) for name in names],
+        curves=[make_curve(name, contents.steps, contents.figures[name], ends) for name in names],
         means=means,
         steps=contents.steps,
         shown_steps=sorted({line.step for line in shown.lines if line.step is not None}),
-        periods=contents.periods,
     )
 
 
@@ -338,6 +372,5 @@ def _write_lead(contents: RunContents) -> str:
     count, shown = len(contents.steps), len(contents.shown.pairs)
     return (
         f"{contents.completions:,} completions of {count:,} steps, all of which count in curves "
-        f"and tables; {shown:,} are shown with their marks, from the worst reward of a step to the "
-        "best. Choose a detail to see completions that have it."
+        f"and tables; {shown:,} are shown, from the worst reward of a step to the best."
     )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import InputError, cut_middle
@@ -19,6 +21,9 @@ from posh_reward.reward.shaping import GuardedScores, is_lowered
 from posh_reward.settings import shorten
 from posh_reward.types import DIRECTIONS, KINDS, Direction, Element, Scores
 
+COMPLETIONS_FOLDER = "completions"
+TRAINING_ENDING = ".train.parquet"
+"""Of a file of training completions for which an evaluation has another."""
 MAX_PRINTED_CHARACTERS = 60
 ID_COLUMNS = ("uuid", "id")
 """A dataset's columns that tell its rows apart; the first that is there is logged."""
@@ -72,6 +77,20 @@ def _find_cut(ids: Sequence[Sequence[int] | None], trainer: Any) -> Iterator[boo
             yield None
         else:
             yield each[-1] not in (*ends, trainer._tokenizer.pad_token_id)
+
+
+def keep_training_log(trainer: Any) -> None:
+    """Rename the completions that a step has logged, before those of an evaluation replace them.
+
+    TRL names both files by the step alone (trl 1.16.0, grpo_trainer.py:3350).
+    """
+    accelerator = getattr(trainer, "accelerator", None)
+    if accelerator is None or not accelerator.is_main_process:
+        return
+    name = f"completions_{trainer.state.global_step:05d}"
+    folder = Path(trainer.args.output_dir, COMPLETIONS_FOLDER)
+    with suppress(OSError):  # there is none before the first step, or nothing is logged
+        (folder / f"{name}.parquet").replace(folder / f"{name}{TRAINING_ENDING}")
 
 
 def wants_details(trainer: Any) -> bool:

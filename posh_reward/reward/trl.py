@@ -25,6 +25,7 @@ from posh_reward.reward.columns import get_column, get_image_column
 from posh_reward.reward.completion_log import (
     build_detail_columns,
     build_row_columns,
+    keep_training_log,
     wants_details,
 )
 from posh_reward.reward.guards import list_active_guards
@@ -157,6 +158,7 @@ class MetricReward(ABC, Generic[T]):
     """Column for the answer, label or target of frameworks that have only one such field."""
 
     _silent = False  # warned that the trainer logs nothing
+    _evaluates = False  # the last call was an evaluation's
     observer: Callable[[Sequence[T]], None] | None = None
     """Called with the scores behind each call's rewards, in the order of the completions. Set it
     around a call, as ``training.dapo`` does: no score is stored, so none can be stale."""
@@ -263,6 +265,7 @@ class MetricReward(ABC, Generic[T]):
         if log_extra is not None:
             trainer = find_trainer(log_metric)
             more = build_row_columns(trl_columns, trainer, len(scores))
+            self._keep_log(trainer, evaluates="eval" in more["mode"])
             if wants_details(trainer):
                 more |= self._build_detail_columns(scores, *columns)
             for name, values in build_call_columns(self.metric, scores).items():
@@ -271,6 +274,12 @@ class MetricReward(ABC, Generic[T]):
                 log_extra(f"{self.metric.name}_{name}", values)
         self.failures.note([score.failure for score in scores])
         return self.rewards_of(scores)
+
+    def _keep_log(self, trainer: Any, *, evaluates: bool) -> None:
+        """Keep what the step has logged, once for each evaluation, which has many calls."""
+        if evaluates and not self._evaluates:
+            keep_training_log(trainer)
+        self._evaluates = evaluates
 
     def _warn_of_silence(self) -> None:
         if not self._silent:

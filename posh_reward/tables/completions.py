@@ -2,7 +2,8 @@
 
 With ``log_completions``, TRL writes ``OUTPUT_DIR/completions/completions_STEP.parquet`` at each
 log, with the last batch that was generated. So a batch that serves several steps is in several
-files, and after an evaluation its texts stand among those of the training.
+files, and an evaluation's texts stand among those of the training, whose own file is then renamed
+(``reward.completion_log.keep_training_log``).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from posh_reward.errors import InputError
-from posh_reward.reward.texts import clean_completion
+from posh_reward.reward.completion_log import COMPLETIONS_FOLDER, TRAINING_ENDING
+from posh_reward.reward.texts import completion_text
 from posh_reward.tables.reading import open_rows
 from posh_reward.tables.tables import Row
 
-COMPLETIONS_FOLDER = "completions"
-FILE_NAME = re.compile(r"completions_(\d+)\.parquet")
+FILE_NAME = re.compile(r"completions_(\d+)(\.train)?\.parquet")
 PREFIX = "posh_"
 """Of the columns that ``reward.completion_log`` adds."""
 REWARD_COLUMN = "posh"
@@ -34,7 +35,7 @@ class Completion:
     """One logged completion."""
 
     step: int  # that it was generated for, from 1
-    text: str  # without thoughts and markup
+    text: str  # as it was written
     figures: Mapping[str, float]
     """Rewards, scores, and 1 or 0 for what is or is not so of it; without those unknown."""
     id: str | None = None  # of the dataset's row
@@ -48,27 +49,27 @@ class Completion:
 class CompletionLog:
     """The files of a run, and what was found when they were read."""
 
-    files: Mapping[int, Path]  # by the step at which they were written, in order
+    folder: Path  # the run's
+    files: Sequence[tuple[int, Path]]  # with the step at which they were written, in order
     unread: list[str] = field(default_factory=list)  # files with the reason
     evaluated: int = 0  # completions of evaluations, which are left out
 
     def read(self) -> Iterator[list[Completion]]:
-        """Yield the completions of each file that has new ones.
+        """Yield the completions of each file that no earlier one has; perhaps none.
 
         A file that cannot be read, such as one that is being written, is noted in ``unread``.
         """
         seen: set[int] = set()
-        for step, path in self.files.items():
+        for step, path in self.files:
+            found: list[Completion] = []
             try:
                 with open_rows(str(path), "parquet") as rows:
                     found = list(self._read_rows(rows, step))
             except InputError as error:
                 self.unread.append(str(error))
-                continue
             new = [each for each in found if each.step not in seen]
             seen.update(each.step for each in new)
-            if new:
-                yield new
+            yield new
 
     def _read_rows(self, rows: Iterator[Row], step: int) -> Iterator[Completion]:
         for row in rows:
@@ -85,17 +86,19 @@ def find_completions(folder: Path) -> CompletionLog:
         InputError: there are none.
     """
     inner = folder if folder.name == COMPLETIONS_FOLDER else folder / COMPLETIONS_FOLDER
-    files: dict[int, Path] = {}
+    files: list[tuple[int, Path]] = []
     if inner.is_dir():
         for path in sorted(inner.iterdir()):
             if name := FILE_NAME.fullmatch(path.name):
-                files[int(name[1])] = path
+                files.append((int(name[1]), path))
     if not files:
         raise InputError(
             f"{str(folder)!r} has no {COMPLETIONS_FOLDER}/completions_*.parquet: it is no folder "
             "of a run with log_completions: true"
         )
-    return CompletionLog(dict(sorted(files.items())))
+    # Of one step, the renamed file comes first: the other repeats some of it.
+    files.sort(key=lambda each: (each[0], not each[1].name.endswith(TRAINING_ENDING)))
+    return CompletionLog(inner.parent, files)
 
 
 def _read_completion(row: Row, step: int) -> Completion:
@@ -103,7 +106,7 @@ def _read_completion(row: Row, step: int) -> Completion:
     finished = own.pop("step", None)  # steps before it was generated
     if _is_number(finished):
         step = int(finished) + 1
-    text = clean_completion(row.get("completion"))
+    text = completion_text(row.get("completion"))
     text = text if isinstance(text, str) else ""
     return Completion(
         step=step,
@@ -125,12 +128,13 @@ def _is_number(value: object) -> bool:
 
 
 def _read_figures(row: Row, own: Mapping[str, Any], text: str) -> Iterator[tuple[str, float]]:
-    """Yield the figures of a row: rewards first, then scores, then all others."""
-    named = {"reward": row.get(REWARD_COLUMN), **own}
-    for name, value in row.items():
-        if name not in TRL_COLUMNS and name != REWARD_COLUMN and not name.startswith(PREFIX):
-            named.setdefault(name, value)  # of other reward functions
-    for name, value in named.items():
+    """Yield the figures of a row: rewards by their functions' names, scores, and shares."""
+    others = {
+        name: value
+        for name, value in row.items()
+        if name not in TRL_COLUMNS and not name.startswith(PREFIX)
+    }
+    for name, value in {**others, **own}.items():
         if _is_number(value):
             yield name, float(value)
     for name, column in SHARES.items():

@@ -77,6 +77,9 @@ class DatasetImages:
         """Number of the row with this uuid; None if there is none."""
         return self._rows_by_uuid.get(uuid)
 
+    def reference(self, row: int) -> object:
+        return self._references[row]
+
     def image(self, row: int) -> Image.Image:
         image: Image.Image = self._dataset[row]["image"]
         return image

@@ -334,8 +334,11 @@ def test_details_are_counted_and_lead_to_their_pairs(opened: Browser) -> None:
     assert opened.run(cells) == ["red attribute\t3 of 3", "cat entity\t3 of 3"]
     opened.point("#detail-tables button", click=True)
     opened.run("new Promise((it) => setTimeout(it, 250))")
-    assert address(opened) == "#find=red&side=0&kind=1"
+    assert address(opened) == "#detail=0.1.red"
     assert names(opened) == [EVIL, "middling", "good"]
+    assert opened.run("document.getElementById('detail').textContent") == (
+        "written, unsupported: red (attribute)"
+    )
 
 
 def test_texts_stay_texts_and_nothing_is_fetched(opened: Browser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from posh_reward.pages.run_page import (
 )
 from posh_reward.reward.completion_log import pack_scores
 from posh_reward.tables.completions import Completion, find_completions, spread_evenly
-from posh_reward.types import Element, Scores, SentenceVerdict
+from posh_reward.types import Element, Failure, Scores, SentenceVerdict
 from tests.chromium import Browser
 from tests.page_checks import unfilled
 from tests.pages.test_report_page import EVIL, address, choose, data, names
@@ -85,14 +86,17 @@ def run(tmp_path: Path) -> Path:
 def test_a_detail_that_is_learned_is_counted_step_by_step(run: Path) -> None:
     contents = read_run(find_completions(run), None, 400)
     assert contents.steps == list(range(1, 9))
-    assert contents.figures["reward"][0] == pytest.approx(0.375)
+    assert contents.figures["posh"][0] == pytest.approx(0.375)
     assert contents.figures["cut"] == [0.5] * 8
     assert contents.figures["contradicted"] == [0.0] * 4 + [0.5] * 4
     said = describe_run(contents)
     assert "8 steps, 16 completions" in said
-    # In the last two steps, 2 of 4 texts: 50 of 100.
-    assert 'attribute "red": 0.0 -> 50.0; said 16 times, supported 12' in said
-    assert 'entity "cat": 100.0 -> 100.0; in references 16 times, mentioned 0' in said
+    assert "steps 1 to 2  steps 7 to 8" in said
+    # In the last two steps, 2 of 4 texts; in all, 4 of 16.
+    red = 'attribute "red": 100.0 -> 100.0 per 100 texts, unsupported 0 % -> 50 % (4 of 16, 4 con'
+    assert red in said
+    cat = 'entity "cat": 100.0 -> 100.0 per 100 texts, left out 100 % -> 100 % (16 of 16)'
+    assert cat in said
 
 
 def test_a_batch_in_several_files_counts_once(tmp_path: Path) -> None:
@@ -104,6 +108,46 @@ def test_a_batch_in_several_files_counts_once(tmp_path: Path) -> None:
     contents = read_run(find_completions(tmp_path), None, 400)
     assert (contents.steps, contents.completions) == ([1, 4], 2)
     assert contents.notes == ["completions of evaluations, left out: 1"]
+
+
+def test_words_that_a_policy_unlearns_are_named(tmp_path: Path) -> None:
+    """Never unsupported, so only their change tells of them."""
+    for step in range(1, 5):
+        scores = scored(4.8)
+        if step > 2:
+            scores = replace(scores, elements=scores.elements[1:])
+        write(tmp_path, step, [logged(step, scores, 0.5)])
+    said = describe_run(read_run(find_completions(tmp_path), None, 400))
+    assert "Said ever less" in said
+    assert 'attribute "red": 100.0 -> 0.0 per 100 texts, unsupported 0 % -> none (0 of 2)' in said
+
+
+def test_silence_has_no_precision_and_failures_are_no_texts(tmp_path: Path) -> None:
+    silent = Scores(1.0, 0.2, 1 / 3, "posh|x", generation="", reference="A cat.")
+    failed = Scores.failed(Failure("engine", "gone"), "posh|x")
+    write(tmp_path, 1, [
+        logged(1, scored(1.2), 0.3), logged(1, silent, 0.2),
+        logged(1, failed, float("nan"), posh_failure="gone", posh_f1=None, posh_precision=None,
+               posh_recall=None),
+    ])  # fmt: skip
+    contents = read_run(find_completions(tmp_path), None, 400)
+    assert contents.figures["precision"] == [0.5]
+    assert contents.figures["f1"] == [pytest.approx((0.3 + 0.2) / 2)]
+    assert contents.figures["silent"] == [0.5]
+    assert contents.figures["failed"] == [pytest.approx(1 / 3)]
+    assert contents.details.texts == {0: 2}
+
+
+def test_training_is_kept_where_an_evaluation_has_the_same_step(tmp_path: Path) -> None:
+    write(tmp_path, 1, [logged(1, scored(4.8), 0.5)])
+    kept = tmp_path / "completions" / "completions_00001.train.parquet"
+    (tmp_path / "completions" / "completions_00001.parquet").rename(kept)
+    write(tmp_path, 1, [logged(2, scored(1.2), 0.5, posh_mode="eval")])
+    contents = read_run(find_completions(tmp_path), None, 400)
+    assert (contents.steps, contents.completions, contents.evaluated) == ([1], 1, 1)
+    kept.unlink()
+    with pytest.raises(InputError, match="all 1 logged completions are of evaluations"):
+        read_run(find_completions(tmp_path), None, 400)
 
 
 def test_a_file_that_is_being_written_is_named(run: Path) -> None:
@@ -139,14 +183,15 @@ def test_rows_of_others_are_shown_as_far_as_they_go(tmp_path: Path) -> None:
 
 
 def test_the_worst_and_the_best_of_a_step_are_shown() -> None:
-    completions = [Completion(1, str(at), {"reward": at / 10}) for at in (5, 1, 9, 3, 7)]
+    completions = [Completion(1, str(at), {"posh": at / 10}) for at in (5, 1, 9, 3, 7)]
     assert [each.text for each in choose_completions(completions, 3)] == ["1", "5", "9"]
     assert spread_evenly(range(100), 4) == [0, 33, 66, 99]
     assert spread_evenly([1, 2], 4) == [1, 2]
 
 
 def test_a_curve_has_gaps_where_nothing_is_known() -> None:
-    curve = make_curve("f1", [1, 2, 3, 4], [0.5, None, 1.0, 0.75])
+    ends = slice(1), slice(-1, None)
+    curve = make_curve("f1", [1, 2, 3, 4], [0.5, None, 1.0, 0.75], ends)
     assert (curve.low, curve.high, curve.first, curve.last) == (0.5, 1.0, 0.5, 0.75)
     assert curve.raw == ["0.0,84.0", "186.7,4.0 280.0,44.0"]
 
@@ -171,10 +216,13 @@ def test_the_command_writes_a_page_and_figures(
     assert found["figures"]["contradicted"] == [0.0] * 4 + [0.5] * 4
     red = next(each for each in found["details"] if each["text"] == "red")
     assert (red["stated"], red["contradicted"]) == ([2] * 8, [0] * 4 + [1] * 4)
+    assert (red["first_share"], red["last_share"]) == (0.0, 0.5)
     assert main(["report", str(run), "--against", "x", "-o", str(page)]) == EXIT_UNUSABLE
 
 
-def test_images_are_those_of_the_dataset_that_the_run_names(run: Path, tmp_path: Path) -> None:
+def test_images_are_those_of_the_dataset_that_the_run_names(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from posh_reward.run_record import RunRecord, write_run
 
     data_name = "scenes:train=3:plain=1"
@@ -186,7 +234,17 @@ def test_images_are_those_of_the_dataset_that_the_run_names(run: Path, tmp_path:
     assert load_images(data_name, "train")["uuid"][1] == "train-0-00001"
     page = tmp_path / "run.html"
     assert main(["report", str(run), "-o", str(page)]) == EXIT_OK
-    assert data(page.read_text("utf-8"), "picture-0").startswith("data:image/jpeg;base64,")
+    # The logged reference is another one than the dataset's.
+    assert "under their ids: it is another dataset" in capsys.readouterr().err
+    true = load_images(data_name, "train")["reference"][1]
+    write(run, 9, [logged(9, scored(1.2), 0.5, posh_reference=true)])
+    assert main(["report", str(run), "-o", str(page)]) == EXIT_OK
+    html = page.read_text("utf-8")
+    assert data(html, "picture-0").startswith("data:image/jpeg;base64,")
+    assert f"{run.name}: running, step 9 of 0; started from m" in html
+    (run / "run.json").write_text('{"data": 5}')
+    assert main(["report", str(run), "-o", str(page)]) == EXIT_OK
+    assert "no run.json names the dataset" in capsys.readouterr().err
 
 
 def test_the_slider_chooses_a_step(chromium: Browser, run: Path, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_what_trl_logs_of_completions_becomes_a_page(tiny: Path, tmp_path: Path)
             max_completion_length=12, max_steps=4, steps_per_generation=2, report_to="none",
             use_cpu=True, bf16=False, save_strategy="no", logging_steps=1, log_completions=True,
             num_completions_to_print=1, gradient_checkpointing=False,
-            eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=8,
+            eval_strategy="steps", eval_steps=1, per_device_eval_batch_size=8,
         ),
         train_dataset=scenes, eval_dataset=scenes.select([0, 1]),
         processing_class=load_processor(str(tiny)),
@@ -68,11 +68,12 @@ def test_what_trl_logs_of_completions_becomes_a_page(tiny: Path, tmp_path: Path)
     contents = read_run(find_completions(tmp_path / "run"), None, 400)
     # Two generations of 16 completions, for steps 1 and 2, 3 and 4.
     assert (contents.steps, contents.completions) == ([1, 3], 32)
+    assert contents.evaluated > 0
     assert {line.name for line in contents.shown.lines} <= set(scenes["uuid"])
     lines = {
         line["step"]: line for line in trainer.state.log_history if "rewards/posh/mean" in line
     }
-    assert contents.figures["reward"][0] == pytest.approx(lines[1]["rewards/posh/mean"], abs=1e-4)
+    assert contents.figures["posh"][0] == pytest.approx(lines[1]["rewards/posh/mean"], abs=1e-4)
     assert contents.figures["cut"][0] == lines[1]["completions/clipped_ratio"]
     assert contents.figures["brevity"][0] == pytest.approx(lines[1]["rewards/brevity/mean"], 1e-4)
     assert contents.details.texts[0] == 16

@@ -1,74 +1,87 @@
 // ---- details: a row is [side, kind, text, stated, unsupported, contradicted], each count by group:
-// a model of a report, or a stretch of a run's steps
+// a model of a report, or a period of a run's steps
 
 const details = unpack("details");
 const MOST = 10;
 const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
-const trending = Boolean(byId("periods"));
-const quarter = Math.max(1, Math.round(details.groups.length / 4));
+const trending = Boolean(byId("trending"));
 
-// Times per 100 texts of some groups.
-function rate(counts, from, to) {
-  return 100 * total(counts.slice(from, to)) / Math.max(total(details.texts.slice(from, to)), 1);
-}
-
-const early = (counts) => rate(counts, 0, quarter);
-const late = (counts) => rate(counts, -quarter);
+// Of a run, its first and last periods are compared.
+const ENDS = [[0, details.compared], [-details.compared]];
+const counted = (counts) => ENDS.map((end) => total(counts.slice(...end)));
+const texts = counted(details.texts);
+const rates = (counts) => counted(counts).map((count, end) => 100 * count / Math.max(texts[end], 1));
+const rise = ([first, last]) => last - first;
 const ORDERS = {
   ...(trending ? {
-    "most often at the end": (row) => late(row[4]),
-    "rising most": (row) => late(row[4]) - early(row[4]),
+    "unsupported at the end": (row) => rates(row[4])[1],
+    "ever more unsupported": (row) => rise(rates(row[4])),
+    "said ever more": (row) => rise(rates(row[3])),
+    "said ever less": (row) => -rise(rates(row[3])),
   } : {}),
-  "most often": (row) => total(row[4]),
-  ...(details.rows.some((row) => total(row[5])) ? { "contradicted most": (row) => total(row[5]) } : {}),
+  "unsupported most often": (row) => total(row[4]),
+  ...(details.rows.some((row) => total(row[5])) ? { "contradicted most often": (row) => total(row[5]) } : {}),
 };
 
-function sparkline(counts) {
-  const rates = counts.map((count, group) => count / Math.max(details.texts[group], 1));
-  const [most, width, height] = [Math.max(...rates) || 1, 96, 20];
-  const points = rates.map((value, at) =>
-    `${(width * at / Math.max(rates.length - 1, 1)).toFixed(1)},${(height - 1 - (height - 2) * value / most).toFixed(1)}`);
+// How often a detail is stated, grey, and unsupported, blue, per text of each period.
+function sparkline(stated, unsupported) {
+  const [most, width, height] = [Math.max(...stated.map((count, at) => count / Math.max(details.texts[at], 1))) || 1, 96, 20];
   const space = "http://www.w3.org/2000/svg";
   const picture = document.createElementNS(space, "svg");
   picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
   picture.setAttribute("class", "spark");
   picture.setAttribute("aria-hidden", "true");
-  const line = document.createElementNS(space, "polyline");
-  line.setAttribute("points", points.join(" "));
-  picture.append(line);
+  for (const [name, counts] of [["raw", stated], ["", unsupported]]) {
+    const points = counts.map((count, at) => {
+      const value = count / Math.max(details.texts[at], 1) / most;
+      return `${(width * at / Math.max(counts.length - 1, 1)).toFixed(1)},${(height - 1 - (height - 2) * value).toFixed(1)}`;
+    });
+    const line = document.createElementNS(space, "polyline");
+    line.setAttribute("points", points.join(" "));
+    line.setAttribute("class", name);
+    picture.append(line);
+  }
   return picture;
 }
 
-function detailCells([, , , stated, unsupported, contradicted], reader) {
-  const cell = (text) => make("td", { class: "n" }, text);
-  const share = (some, all) => cell(`${some.toLocaleString("en")} of ${all.toLocaleString("en")}`);
+function detailCells([side, , , stated, unsupported, contradicted], reader) {
+  const cell = (text, wide) => make("td", { class: wide ? "n wide" : "n" }, text);
+  const share = (some, all) => `${some.toLocaleString("en")} of ${all.toLocaleString("en")}`;
+  const percent = (some, all) => all ? `${Math.round(100 * some / all)} %` : "none";
   const cells = [];
   if (trending) {
-    cells.push(make("td", {}, sparkline(unsupported)));
-    cells.push(cell(`${early(unsupported).toFixed(1)} → ${late(unsupported).toFixed(1)}`));
-    cells.push(share(total(unsupported), total(stated)));
+    const [wrong, all] = [counted(unsupported), counted(stated)];
+    cells.push(make("td", { class: "wide" }, sparkline(stated, unsupported)));
+    if (!side) cells.push(cell(rates(stated).map((rate) => rate.toFixed(1)).join(" → ")));
+    cells.push(cell(wrong.map((count, end) => percent(count, all[end])).join(" → ")));
+    if (!side) cells.push(cell(share(total(unsupported), total(stated)), true));
   } else {
-    cells.push(...stated.map((count, group) => share(unsupported[group], count)));
+    cells.push(...stated.map((count, group) => cell(share(unsupported[group], count))));
   }
-  if (reader) cells.push(cell(total(contradicted).toLocaleString("en")));
+  if (reader) cells.push(cell(total(contradicted).toLocaleString("en"), true));
   return cells;
 }
 
 function detailHeads(side, reader) {
-  const times = side ? "left out, of" : "unsupported, of";
-  const heads = trending ? ["trend", "per 100 texts", times]
-    : details.groups.length > 1 ? details.groups : [times];
-  return [...heads, ...(reader ? ["contradicted"] : [])].map((name) =>
-    make("th", name === "trend" ? {} : { class: "n" }, name));
+  const wrong = side ? "left out" : "unsupported";
+  const heads = [];
+  if (trending) {
+    heads.push(["trend", "wide"]);
+    if (!side) heads.push(["per 100 texts", "n"]);
+    heads.push([wrong, "n"]);
+    if (!side) heads.push(["in all", "n wide"]);
+  } else {
+    const groups = details.groups.length > 1 ? details.groups : [`${wrong}, of`];
+    heads.push(...groups.map((name) => [name, "n"]));
+  }
+  if (reader) heads.push(["contradicted", "n wide"]);
+  return heads.map(([name, kind]) => make("th", { class: kind }, make("bdi", {}, name)));
 }
 
-// A detail's name shows the pairs that have it.
+// A detail's name shows the pairs in which it is unsupported.
 function show([side, kind, text]) {
-  setValue(byId("find"), text);
-  if (byId("side")) {
-    setValue(byId("side"), String(side));
-    setValue(byId("kind"), String(kind));
-  }
+  for (const control of filters) setValue(control, "");
+  chosenDetail = [side, kind, text];
   refresh();
   byId("find").closest("section").scrollIntoView({ block: "start" });
 }
@@ -80,17 +93,19 @@ function detailTable(side) {
   const order = ORDERS[byId("detail-order").value];
   const found = details.rows
     .filter((row) => row[0] === side && (!kind || row[1] === Number(kind)))
+    .filter((row) => trending || total(row[4]))
     .sort((one, other) => order(other) - order(one));
   const reader = !side && found.some((row) => total(row[5]));
   const body = make("tbody");
   for (const row of found.slice(0, expanded.has(side) ? found.length : MOST)) {
-    const name = make("button", { title: "show pairs with it" }, row[2]);
+    const name = make("button", { title: `show pairs in which it is ${side ? "left out" : "unsupported"}` },
+      make("bdi", {}, row[2]));
     name.addEventListener("click", () => show(row));
     body.append(make("tr", {}, make("td", { class: "detail" }, name, " ",
       make("small", {}, KINDS[row[1]])), ...detailCells(row, reader)));
   }
-  const title = side ? "In references: left out, of all mentions"
-    : "Written: not supported by the reference, of all mentions";
+  const title = side ? "In references, left out by the description"
+    : "In descriptions, not supported by the reference (grade below 3)";
   const head = make("thead", {}, make("tr", {}, make("th", {}, "detail"), ...detailHeads(side, reader)));
   const box = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
     make("table", {}, make("caption", {}, title), head, body));

@@ -94,13 +94,18 @@ function elementDetails(elements) {
   return details;
 }
 
-// A pair is [written, reference, elements, failure, index of its image, sentences].
+// A pair is [written, reference, elements, failure, index of its image, sentences, and, if it is not
+// the text that was scored, the text as it was written].
 
-function pairParts([written, reference, elements, failure, , sentences]) {
+function pairParts([written, reference, elements, failure, , sentences, uncleaned]) {
   const parts = [];
   if (failure !== null) parts.push(make("p", { class: "failure" }, `No score: ${failure}`));
   parts.push(make("div", { class: "texts" },
     text("Written", written, elements, sentences), text("Reference", reference, elements)));
+  if (uncleaned !== undefined) {
+    parts.push(make("details", {}, make("summary", {}, "As it was written, with thoughts and markup"),
+      make("p", { class: "text", dir: "auto" }, uncleaned)));
+  }
   if (sentences.length) parts.push(sentenceDetails(sentences, written));
   if (elements.length) parts.push(elementDetails(elements));
   return parts;
@@ -108,7 +113,7 @@ function pairParts([written, reference, elements, failure, , sentences]) {
 
 function figures(member) {
   return make("p", { class: "scores" }, ...figureValues[member[NUMBER]].map((value, place) =>
-    make("span", {}, `${figureNames[place]} `, make("b", {}, value))));
+    make("span", {}, make("bdi", {}, figureNames[place]), " ", make("b", {}, value))));
 }
 
 function picture(place) {
@@ -226,7 +231,7 @@ let drawn = 0;
 
 // Sort keys by column; of several models, the lowest score counts.
 const least = (values) => values.length ? Math.min(...values) : null;
-const lowest = (field) => ([, members]) => least(members.flatMap((member) => member?.[field] ?? []));
+const lowestOf = (field) => ([, members]) => least(members.flatMap((member) => member?.[field] ?? []));
 
 // f1 of each model minus the baseline's; null for the baseline and for missing scores.
 function gains([, members]) {
@@ -237,7 +242,7 @@ function gains([, members]) {
 }
 
 const lowestGain = (row) => least(gains(row).filter((value) => value !== null));
-const KEYS = [([name]) => name, lowest(0), lowest(1), lowest(F1), lowest(ELEMENTS), lowestGain];
+const KEYS = [([name]) => name, lowestOf(0), lowestOf(1), lowestOf(F1), lowestOf(ELEMENTS), lowestGain];
 
 function score(value) {
   const line = make("div", { class: value === null ? "line none" : "line" }, figure(value, 3));
@@ -255,7 +260,7 @@ function draw(index) {
   const lines = (options, draw) => make("td", options, ...members.map((member) =>
     member ? draw(member) : make("div", { class: "line none" }, "–")));
   const plain = (text) => make("div", { class: "line" }, text);
-  const button = make("button", { "aria-expanded": "false" }, name);
+  const button = make("button", { "aria-expanded": "false" }, make("bdi", {}, name));
   const named = () => models.map((model) =>
     make("div", { class: "line", title: model }, make("bdi", {}, model)));
   const step = rows[index][2];
@@ -334,6 +339,17 @@ function finder(wanted) {
     || members.some((member) => member && pattern.test(byId(`pair-${member[NUMBER]}`).textContent));
 }
 
+// A detail of the table: [side, kind, text], which a pair has if it is unsupported there.
+let chosenDetail = null;
+const MIN_SUPPORTED = unpack("details").supported;
+
+function hasDetail([side, kind, text]) {
+  const within = (member) => unpack(`pair-${member[NUMBER]}`)[2].some((element) =>
+    element[1] === side && element[2] === kind && element[3] !== null && element[3] < MIN_SUPPORTED
+    && element[4].toLowerCase() === text);
+  return ([, members]) => members.some((member) => member && within(member));
+}
+
 // The marks that the filters ask for: with a kind or a side alone, any that is not clear.
 function wantedMarks() {
   const [side, kind, grade] = [chosen("side"), chosen("kind"), chosen("grade")];
@@ -358,6 +374,7 @@ function tests() {
   }
   if (chosen("value")) some((member) => member[SENTENCES] & (1 << Number(chosen("value"))));
   if (chosen("scored")) some((member) => (member[F1] !== null) === (chosen("scored") === "1"));
+  if (chosenDetail) found.push(hasDetail(chosenDetail));
   if (chosenStep() !== null) found.push(([, , step]) => step === chosenStep());
   return found;
 }
@@ -365,6 +382,7 @@ function tests() {
 function filter() {
   const all = tests();
   document.dispatchEvent(new Event("filtered"));
+  byId("detail").textContent = chosenDetail ? `${SIDES[chosenDetail[0]]}, unsupported: ${chosenDetail[2]} (${KINDS[chosenDetail[1]]})` : "";
   shown = rows.map((_, index) => index).filter((index) => all.every((test) => test(rows[index])));
   byId("clear").hidden = !all.length && pinned === null;
   arrange();
@@ -389,6 +407,7 @@ function save() {
   const sorted = [...columns].find((th) => th.hasAttribute("aria-sort"));
   const order = `${sorted.querySelector("button").dataset.column}${sorted.getAttribute("aria-sort") === "ascending" ? "" : "-"}`;
   if (order !== "3") state.set("sort", order);
+  if (chosenDetail) state.set("detail", chosenDetail.join("."));
   if (pinned !== null) state.set("pair", keyOf(pinned));
   const hash = state.toString();
   history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
@@ -403,6 +422,8 @@ function restore() {
     for (const th of columns) th.removeAttribute("aria-sort");
     wanted.setAttribute("aria-sort", down ? "descending" : "ascending");
   }
+  const [, side, kind, text] = /^([01])\.([012])\.(.*)$/s.exec(state.get("detail") ?? "") ?? [];
+  chosenDetail = text === undefined ? null : [Number(side), Number(kind), text];
   const place = state.has("pair") ? keyed.indexOf(state.get("pair")) : -1;
   pinned = place < 0 ? null : place;
   filter();
@@ -507,6 +528,7 @@ for (const control of filters) {
 }
 byId("clear").addEventListener("click", () => {
   for (const control of filters) setValue(control, "");
+  chosenDetail = null;
   refresh();
 });
 byId("more").addEventListener("click", drawMore);
