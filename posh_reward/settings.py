@@ -221,12 +221,17 @@ def resolve_settings(which: object, names: Sequence[str], what: str) -> dict[str
     if isinstance(name, str) and (hint := _hint_at_path(name)):
         raise InputError(f"the {what} {shorten(name)} is a {hint}")
     if name not in names:
+        real = [each for each in names if not each.startswith(FAKE_PREFIX)]
         raise InputError(
             f"there is no {what} {shorten(name)}{suggest_name(name, names)}: choose one of "
-            f"{', '.join(names)}, a settings file (.yaml or .json) that names one, or a server's "
+            f"{', '.join(real)}, a settings file (.yaml or .json) that names one, or a server's "
             "address (http://...)"
         )
     return options
+
+
+FAKE_PREFIX = "fake"
+"""Of the names of judges and models for tests, whose answers mean nothing."""
 
 
 def _hint_at_path(name: str) -> str | None:

@@ -173,7 +173,9 @@ class CommandParser(argparse.ArgumentParser):
         """Refuse an unknown flag where its command is known, with the most similar flag."""
         flags, unknown = super().parse_known_args(*args, **options)
         if unknown:
-            first = next((each for each in unknown if each.startswith("-")), unknown[0])
+            first = next((each for each in unknown if each.startswith("-")), None)
+            if first is None:
+                self.error(f"{unknown[0]!r} is one argument too many")
             hint = suggest_name(first.partition("=")[0], self._option_string_actions)
             self.error(f"unknown argument {first}{hint}")
         return flags, unknown

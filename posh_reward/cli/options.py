@@ -16,7 +16,7 @@ from posh_reward.datasets.images import path_exists
 from posh_reward.errors import InputError
 from posh_reward.posh.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.process.locks import whole_file
-from posh_reward.settings import shorten, shorten_list, trust_settings
+from posh_reward.settings import FAKE_PREFIX, shorten, shorten_list, trust_settings
 from posh_reward.tables import tables
 
 if TYPE_CHECKING:
@@ -75,13 +75,27 @@ def add_reading(command: argparse.ArgumentParser, *columns: str) -> AddFlag:
     """Add how a table is read; ``columns`` have by default the name of their flag."""
     add = command.add_argument_group("reading the input").add_argument
     for name in columns:
-        add(f"--{name}", metavar="COLUMN", default=name, help=f"{name} column")
+        add(f"--{name}", metavar="COLUMN", default=name, action=StoreOnce, help=f"{name} column")
     formats = tuple(tables.FORMATS)
     add("--format", metavar="FORMAT", choices=formats, help=f"{', '.join(formats)} (default: by "
         "what is in INPUT)")  # fmt: skip
     add("--delimiter", metavar="CHAR", help="cell separator of CSV, in and out (default: what the "
         "header shows)")  # fmt: skip
     return add
+
+
+class StoreOnce(argparse.Action):
+    """Store a column; refuse a second one, which would silently replace the first."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, flags: argparse.Namespace, value: Any, *_: object
+    ) -> None:
+        first = getattr(flags, self.dest)
+        if first not in (self.default, value):
+            raise argparse.ArgumentError(
+                self, f"{first!r} and {value!r}: name one column, and run the command for each"
+            )
+        setattr(flags, self.dest, value)
 
 
 def add_columns(command: argparse.ArgumentParser, *texts: str) -> AddFlag:
@@ -265,7 +279,11 @@ def write_figures(flags: argparse.Namespace, figures: object) -> None:
 
 
 def load_posh(flags: argparse.Namespace) -> PoSh:
-    return load_metric(flags.metric, **metric_flags(flags))
+    posh = load_metric(flags.metric, **metric_flags(flags))
+    if posh.judge.name.startswith(FAKE_PREFIX):
+        print(f"warning: the judge {posh.judge.name} is for tests: its scores mean nothing",
+              file=sys.stderr)  # fmt: skip
+    return posh
 
 
 def load_dataset_images(flags: argparse.Namespace) -> DatasetImages | None:

@@ -56,6 +56,8 @@ def add_report(command: argparse.ArgumentParser) -> None:
         "completions to show with their marks")  # fmt: skip
     options.add_differences(add)
     options.add_dataset(add)
+    add("--images", metavar="DIR", type=Path, help="folder that image paths are relative to, "
+        "besides here and that of SCORES")  # fmt: skip
     options.add_reading(command)
     command.set_defaults(command=write_report)
 
@@ -70,11 +72,17 @@ def write_report(flags: argparse.Namespace) -> int:
     options.check_replaceable(flags.json, options.FIGURES_START)
     if flags.output != STANDARD_STREAM and Path(flags.output).suffix not in (".html", ".htm"):
         raise InputError(f"{flags.output!r} is not the name of a page: let it end in .html")
+    if flags.output == STANDARD_STREAM and flags.json != STANDARD_STREAM and stdout_is_terminal():
+        raise InputError("a page is not for a terminal: name it, as in -o report.html")
     if flags.plots:
         require_matplotlib()
     read = _report_run if Path(flags.scores[0]).is_dir() else _report_scores
     _write_results(flags, read(flags))
     return EXIT_OK
+
+
+def stdout_is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 class Report(NamedTuple):
@@ -163,7 +171,8 @@ def _report_scores(flags: argparse.Namespace) -> Report:
     from posh_reward.tables.tables import STANDARD_STREAM
 
     folder = Path.cwd() if flags.scores[0] == STANDARD_STREAM else Path(flags.scores[0]).parent
-    images = Thumbnails(folder, dataset=options.load_dataset_images(flags))
+    folders = [folder, *filter(None, [flags.images])]
+    images = Thumbnails(*folders, dataset=options.load_dataset_images(flags))
     with _open_scored_rows(flags) as rows:
         first = list(islice(rows, 1))
         metric = read_metric_name(first[0]) if first else ""
@@ -185,6 +194,11 @@ def _report_scores(flags: argparse.Namespace) -> Report:
             options.check_shared_ids(ids, ids.first_model, allowed=flags.allow_differences)
     if images.dataset and images.dataset.beyond:
         report.lines.append(f"without an image: {images.dataset.too_far}")
+    if images.missing:
+        report.lines.append(
+            f"without an image: {len(images.missing):,} paths, such as {images.missing[0]!r}: "
+            "name the folder that they are relative to with --images"
+        )
     return report
 
 
@@ -202,7 +216,6 @@ def _open_scored_rows(flags: argparse.Namespace) -> Iterator[Iterator[Row]]:
 
 def _report_posh(flags: argparse.Namespace, contents: ReportContents) -> Report:
     """Report POSH's scores, with a comparison of models; save their plots."""
-    from posh_reward.pages.element_marks import PAGE_TITLE
     from posh_reward.pages.report_page import report_figures, report_page
     from posh_reward.tables.standings import (
         choose_baseline,
@@ -214,7 +227,7 @@ def _report_posh(flags: argparse.Namespace, contents: ReportContents) -> Report:
     baseline = choose_baseline(contents.models, flags.against)
     options.check_shared_ids(contents.ids, baseline, allowed=flags.allow_differences)
     plots = _draw_plots(contents.score_totals, flags.plots)
-    page = report_page(contents, flags.title or PAGE_TITLE, baseline, plots)
+    page = report_page(contents, flags.title, baseline, plots)
     lines = []
     if len(contents.models) > 1:
         ranked = sort_best_first(contents.score_totals.average_by_model())

@@ -48,6 +48,10 @@ EMBEDDED_READER_NOTE = (
     "The embedded reader tells only what is contradicted: a sentence that it calls unmentioned may "
     "be stated, as its elements' grades say."
 )
+EMBEDDED_JUDGE_NOTE = (
+    "The embedded judge is small: it gives what it does not find 1 or 2, whether hinted at or not, "
+    "and in long texts it misses some mistakes."
+)
 CONTRADICTED_NAME = "contradicted by the reference: "
 """Read out before the sentence, where colours and underlines are not seen."""
 FAILED_WORDING = '"{text}" could not be judged: {failure}'
@@ -351,7 +355,7 @@ def render_pairs(
         has_witness=has_witness(signatures),
         has_sentences=any(card.scores.sentences for card in cards),
         shown_figures=list_shown_figures(list_figures(card.scores) for card in cards),
-        footer=[QUESTION_GLOSS, *explain_reader(signatures), *signatures],
+        footer=[QUESTION_GLOSS, *explain_stand_ins(signatures), *signatures],
         **PAIR_VALUES,
     )
 
@@ -372,10 +376,16 @@ def has_witness(signatures: Iterable[str]) -> bool:
     return any(read_signature_field(each, "witness") is not None for each in signatures)
 
 
-def explain_reader(signatures: Iterable[str]) -> list[str]:
-    """Return the note on what the embedded reader leaves open, if a signature has that reader."""
-    readers = [read_signature_field(each, "reader") or "" for each in signatures]
-    return [EMBEDDED_READER_NOTE] if any(each.startswith("embedded") for each in readers) else []
+def explain_stand_ins(signatures: Sequence[str]) -> list[str]:
+    """Return the notes on what an embedded judge and reader leave open, if signatures have them."""
+    notes = {"judge": EMBEDDED_JUDGE_NOTE, "reader": EMBEDDED_READER_NOTE}
+    return [note for part, note in notes.items() if _is_embedded(part, signatures)]
+
+
+def _is_embedded(part: str, signatures: Iterable[str]) -> bool:
+    return any(
+        (read_signature_field(each, part) or "").startswith("embedded") for each in signatures
+    )
 
 
 ANSI_CODES = {
@@ -468,7 +478,9 @@ def _format_sentences(scores: Scores) -> list[Paragraph]:
         0,
         [("Sentences", BOLD), (f", with probabilities: {', '.join(VALUES)}", DIM)],
     )
-    lines = [title, *((0, [(note, DIM)]) for note in explain_reader([scores.signature]))]
+    lines = [title]
+    if _is_embedded("reader", [scores.signature]):
+        lines.append((0, [(EMBEDDED_READER_NOTE, DIM)]))
     for sentence in scores.sentences:
         start, end = sentence.span
         text = shorten(escape_controls(scores.generation[start:end]), MAX_SENTENCE_CHARACTERS)

@@ -129,20 +129,24 @@ class Thumbnails(LocalImages):
     """Small copies, each image once."""
 
     def __init__(
-        self, folder: Path, most: int = MAX_THUMBNAILS, dataset: DatasetImages | None = None
+        self, *folders: Path, most: int = MAX_THUMBNAILS, dataset: DatasetImages | None = None
     ) -> None:
-        super().__init__([folder], THUMBNAIL_SIDE_PIXELS, dataset)
+        super().__init__(folders, THUMBNAIL_SIDE_PIXELS, dataset)
         self._most = most
         self._places: dict[Path | int, int | None] = {}
         self.copies: list[str] = []
         """Data URIs."""
         self.left_out = 0
         """Images beyond ``most``."""
+        self.missing: list[str] = []
+        """Paths at which there is no file."""
 
     def place(self, image: object, name: object = None, reference: object = None) -> int | None:
         """Copy a row's image (path or number); return its index in ``copies``, None without one."""
         source = self.source(image, name, reference)
         if source is None:
+            if isinstance(image, str) and image and parse_row_number(image) is None:
+                self.missing.append(image)
             return None
         if source not in self._places:
             self._places[source] = self._add_copy(source)

@@ -49,6 +49,7 @@ MAX_START_CHARACTERS = 160  # of a generation in the table; CSS cuts them to fit
 SCORE_RANGE = (0.2, 1.0)
 HISTOGRAM_BINS = 16  # of 0.05 each
 MIN_VALUES_FOR_INTERVAL = 10
+COMPARISON_TITLE = "POSH: models compared"
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ class ReportLine:
 
     name: str
     # By model, "" for none: scores, number of elements, start of the text, number of the pair, and
-    # the marks and values that it has.
+    # the marks and values that it has, and f1 as it counts in means.
     members: dict[str, list[Any]] = field(default_factory=dict)
     scores: dict[str, list[float | None]] = field(default_factory=dict)  # by model, as in means
     step: int | None = None  # of a run
@@ -151,7 +152,8 @@ class ReportContents:
             line.scores[model] = [None] * len(AXIS_MEANINGS)
         else:
             line.scores[model] = [read_counted_score(scores, axis) for axis in AXIS_MEANINGS]
-        line.members[model] = [*axes, count, start, place, *_list_marks(scores)]
+        f1 = line.scores[model][-1]
+        line.members[model] = [*axes, count, start, place, *_list_marks(scores), f1]
         sentences = list(map(_pack_sentence, scores.sentences))
         pair = [*_pack_pair(scores, self.wordings), image, sentences]
         if written is not None and written != scores.generation:
@@ -219,7 +221,7 @@ def read_contents(rows: Iterable[Row], images: Thumbnails | None = None) -> Repo
 
 def report_page(
     contents: ReportContents,
-    title: str = element_marks.PAGE_TITLE,
+    title: str | None = None,
     baseline: str | None = None,
     plots: Sequence[tuple[str, bytes]] = (),
 ) -> str:
@@ -234,7 +236,7 @@ def report_page(
     return render_pairs_page(
         "report_page.html",
         contents,
-        title=title,
+        title=title or (COMPARISON_TITLE if several else element_marks.PAGE_TITLE),
         lead=_write_lead(contents),
         models=models,
         base=base,
@@ -301,7 +303,7 @@ def render_pairs_page(
         values=VALUES,
         footer=[
             element_marks.QUESTION_GLOSS,
-            *element_marks.explain_reader(contents.signatures),
+            *element_marks.explain_stand_ins(list(contents.signatures)),
             *contents.signatures,
             *contents.score_totals.origins.lines(),
         ],

@@ -93,8 +93,8 @@ def find_completions(folder: Path) -> CompletionLog:
                 files.append((int(name[1]), path))
     if not files:
         raise InputError(
-            f"{str(folder)!r} has no {COMPLETIONS_FOLDER}/completions_*.parquet: it is no folder "
-            "of a run with log_completions: true"
+            f"{str(folder)!r} has no {COMPLETIONS_FOLDER}/completions_*.parquet, as the folder of "
+            "a run with log_completions has: name one, or a file of scores"
         )
     # Of one step, the renamed file comes first: the other repeats some of it.
     files.sort(key=lambda each: (each[0], not each[1].name.endswith(TRAINING_ENDING)))

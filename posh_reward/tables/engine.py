@@ -114,6 +114,7 @@ def check_rows(
             first, columns = row, columns.for_rows_like(row)
             others = {"id": columns.id, "model": columns.model, "image": columns.image}
             missing = {**columns.texts, **others}
+            check_column(row, name, "id", columns.id)  # or each row would lack its id
         missing = {flag: column for flag, column in missing.items() if column not in row}
         if at_once:
             check_columns(first, name, missing)

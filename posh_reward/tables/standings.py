@@ -133,9 +133,12 @@ class ReasonCount:
     count: int = 0
     ids: list[str | int] = field(default_factory=list)  # of the first few
     example: str = ""  # the first one's text, where it shows the reason
+    models: list[str] = field(default_factory=list)  # whose rows they are, where rows name any
 
-    def add(self, id: str | int, example: str = "") -> None:
+    def add(self, id: str | int, example: str = "", model: str = "") -> None:
         self.count += 1
+        if model and model not in self.models:
+            self.models.append(model)
         self.example = self.example or example
         if self.count <= MAX_LISTED_IDS:
             self.ids.append(id)
@@ -145,7 +148,8 @@ class ReasonCount:
         listed = ", ".join(map(repr, self.ids))
         if self.count > len(self.ids):
             listed += ", ..."
-        return f"{self.count:,} ({noun} {listed})"
+        owners = f" of {', '.join(map(on_one_line, self.models))}" if self.models else ""
+        return f"{self.count:,} ({noun} {listed}{owners})"
 
 
 def reason_lines(failures: Mapping[str, ReasonCount], lack: str = "no score") -> list[str]:
@@ -184,11 +188,13 @@ class ScoreTotals:
         words = len((row["generation"] or "").split())
         model.words += words
         if row[self.metric_columns.leading] is None:
-            self.failures.setdefault(find_failure_reason(row) or "", ReasonCount()).add(row["id"])
+            self.failures.setdefault(find_failure_reason(row) or "", ReasonCount()).add(
+                row["id"], model=name
+            )
             return
         for doubt in self.metric_columns.doubts(row):
             example = row.get(SIDE_NOT_ENGLISH.get(doubt, "")) or ""
-            self.doubts.setdefault(doubt, ReasonCount()).add(row["id"], example)
+            self.doubts.setdefault(doubt, ReasonCount()).add(row["id"], example, name)
         model.lengths.append(words)
         for sentence in row.get("sentences") or ():
             model.sentences += 1
@@ -360,6 +366,8 @@ def choose_baseline(models: Sequence[str], name: str | None = None) -> str:
     if name is None:
         return models[0]
     if name not in models:
+        if list(models) == [""]:
+            raise InputError(f"no row names a model, so none can be compared with {name!r}")
         names = ", ".join(map(repr, models))
         raise InputError(f"no row is of the model {name!r}: choose the baseline from {names}")
     return name

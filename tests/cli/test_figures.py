@@ -37,7 +37,9 @@ def test_score_sums_up_its_rows(
     assert model["axes"]["f1"]["mean"] == pytest.approx(sum(scored) / 2)
     assert [each["ids"] for each in found["failures"].values()] == [["b"]]
     [doubt] = found["doubts"].values()
-    assert doubt == {"count": 1, "ids": ["c"], "example": "Ein Hund schläft."}
+    assert doubt == {
+        "count": 1, "ids": ["c"], "example": "Ein Hund schläft.", "models": ["m"]
+    }  # fmt: skip
     assert found["signature"].startswith("posh|")
 
 

@@ -67,7 +67,7 @@ def test_a_pair_is_packed_with_its_marks() -> None:
     html = report(ROWS)
     assert unfilled(html) == []
     marks = 2**5 + 2**16  # written, attribute, absent; reference, entity, weak
-    line = [0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0, marks, 0]
+    line = [0.9, 0.9, 0.9, 2, "A red dog 🐶.", 0, marks, 0, 0.9]
     assert data(html, "rows")[0] == ["good", [line], None]
     # Replies that were not read or doubtful: none in all rows, so not shown.
     shown = ["precision", "recall", "f1", "generation elements", "reference elements"]
@@ -119,7 +119,7 @@ def test_contradicted_sentences_are_packed_and_counted_by_model() -> None:
     assert data(html, "figures")[-1] == "contradicted share"
     base, _, failed = data(html, "figure-values")
     assert (base[-1], failed[-1]) == ("0.500", "none")
-    [_, [[*_, values], _], _] = data(html, "rows")[0]
+    [_, [[*_, values, _], _], _] = data(html, "rows")[0]
     assert values == 2**0 + 2**2  # a contradicted and a supported sentence
     assert re.findall(r'<td class="n wide">(0\.\d+)</td>', html) == ["0.500", "0.000"]
     for figures in (report(ROWS), report(of_models({"base": [0.5], "tuned": [0.5]}))):

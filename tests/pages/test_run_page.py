@@ -199,7 +199,7 @@ def test_a_curve_has_gaps_where_nothing_is_known() -> None:
 @pytest.mark.parametrize("name", ["nothing", "completions"])
 def test_a_folder_without_completions_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    with pytest.raises(InputError, match="it is no folder of a run with log_completions"):
+    with pytest.raises(InputError, match="name one, or a file of scores"):
         find_completions(tmp_path)
 
 

@@ -56,7 +56,8 @@ function detailCells([side, , , stated, unsupported, contradicted], reader) {
     cells.push(cell(wrong.map((count, end) => percent(count, all[end])).join(" → ")));
     if (!side) cells.push(cell(share(total(unsupported), total(stated)), true));
   } else {
-    cells.push(...stated.map((count, group) => cell(share(unsupported[group], count))));
+    const denied = (group) => contradicted[group] ? `, ${contradicted[group]} contradicted` : "";
+    cells.push(...stated.map((count, group) => cell(share(unsupported[group], count) + denied(group))));
   }
   if (reader) cells.push(cell(total(contradicted).toLocaleString("en"), true));
   return cells;
@@ -95,7 +96,7 @@ function detailTable(side) {
     .filter((row) => row[0] === side && (!kind || row[1] === Number(kind)))
     .filter((row) => trending || total(row[4]))
     .sort((one, other) => order(other) - order(one));
-  const reader = !side && found.some((row) => total(row[5]));
+  const reader = trending && !side && found.some((row) => total(row[5]));
   const body = make("tbody");
   for (const row of found.slice(0, expanded.has(side) ? found.length : MOST)) {
     const name = make("button", { title: `show pairs in which it is ${side ? "left out" : "unsupported"}` },

@@ -153,7 +153,8 @@ function record(place) {
     const characters = Array.from(plain(written));
     return [{
       ...(models.length > 1 || models[0] !== "(no model)" ? { model: models[at] } : {}),
-      figures: Object.fromEntries(figureValues[member[NUMBER]].map((value, i) => [figureNames[i], value])),
+      figures: Object.fromEntries(figureValues[member[NUMBER]].map((value, i) =>
+        [figureNames[i], value === "none" ? null : Number.isNaN(Number(value)) ? value : Number(value)])),
       written: plain(written), reference: plain(reference), failure,
       sentences: sentences.map(([value, start, end]) => ({
         value: contradiction.values[value], text: characters.slice(start, end).join("") })),
@@ -167,8 +168,8 @@ function record(place) {
 function describe({ id, step, pairs }) {
   const lines = [step === undefined ? id : `${id}, step ${step}`];
   for (const { model, figures, written, reference, failure, sentences, elements } of pairs) {
-    lines.push("", [model, ...Object.entries(figures).map(([name, value]) => `${name} ${value}`)]
-      .filter(Boolean).join(", "));
+    const named = ([name, value]) => `${name} ${Number.isInteger(value) ? value : value?.toFixed?.(3) ?? value ?? "none"}`;
+    lines.push("", [model, ...Object.entries(figures).map(named)].filter(Boolean).join(", "));
     if (failure !== null) lines.push(`No score: ${failure}`);
     lines.push(`Written: ${written}`, `Reference: ${reference}`);
     for (const { value, text } of sentences) if (value === contradiction.values[0]) lines.push(`C  ${text}`);
@@ -214,10 +215,10 @@ function tools(place) {
 }
 
 // ---- the list: rows are [name, members, step of a run]; a member (null for a missing model) is
-// [precision, recall, f1, elements, start of the text, number of the pair, marks, values]: bit
-// (side * 3 + kind) * 5 + grade of the marks, bit `value` of the sentences' values
+// [precision, recall, f1, elements, start of the text, number of the pair, marks, values, f1 as it
+// counts in means]: bit (side * 3 + kind) * 5 + grade of the marks, bit `value` of the sentences'
 
-const [F1, ELEMENTS, BEGINNING, NUMBER, MARKS, SENTENCES] = [2, 3, 4, 5, 6, 7];
+const [F1, ELEMENTS, BEGINNING, NUMBER, MARKS, SENTENCES, COUNTED_F1] = [2, 3, 4, 5, 6, 7, 8];
 const GRADES = 5;
 const figureNames = unpack("figures");
 const figureValues = unpack("figure-values");
@@ -235,7 +236,7 @@ const lowestOf = (field) => ([, members]) => least(members.flatMap((member) => m
 
 // f1 of each model minus the baseline's; null for the baseline and for missing scores.
 function gains([, members]) {
-  const all = members.map((member) => member?.[F1] ?? null);
+  const all = members.map((member) => member?.[COUNTED_F1] ?? null);
   const before = all[baseline];
   return all.map((after, place) =>
     before === null || after === null || place === baseline ? null : after - before);
@@ -291,6 +292,7 @@ function redraw() {
   const all = `${rows.length.toLocaleString("en")} ${models.length > 1 ? "ids" : "pairs"}`;
   byId("count").textContent = shown.length === rows.length ? all
     : `${shown.length.toLocaleString("en")} of ${all}`;
+  if (lost) byId("count").textContent += `; there is no pair ${lost}`;
   drawMore();
 }
 
@@ -390,6 +392,7 @@ function filter() {
 
 // ---- the address has the filters, the order and the open pair, so that it can be sent
 
+let lost = "";  // the pair that the address names, if it is not here
 let pinned = null;  // index of the pair that the address names, which comes first
 
 // Several completions of a run may have one id.
@@ -426,6 +429,7 @@ function restore() {
   chosenDetail = text === undefined ? null : [Number(side), Number(kind), text];
   const place = state.has("pair") ? keyed.indexOf(state.get("pair")) : -1;
   pinned = place < 0 ? null : place;
+  lost = place < 0 ? state.get("pair") ?? "" : "";
   filter();
   if (pinned !== null) {
     const row = list.querySelector(`[data-index="${pinned}"]`);
@@ -515,7 +519,7 @@ for (const th of columns) {
   });
 }
 function refresh() {
-  pinned = null;
+  [pinned, lost] = [null, ""];
   filter();
   save();
 }

@@ -119,7 +119,7 @@ def _render(
         footer=[
             f"Judgments are compared with scores: {', '.join(axes)}.",
             element_marks.QUESTION_GLOSS,
-            *element_marks.explain_reader(signatures),
+            *element_marks.explain_stand_ins(signatures),
             *signatures,
         ],
         **element_marks.PAIR_VALUES,
