@@ -16,7 +16,7 @@ from posh_reward.datasets.images import path_exists
 from posh_reward.errors import InputError
 from posh_reward.posh.load_metric import MetricSettings, load_metric, metric_flags
 from posh_reward.process.locks import whole_file
-from posh_reward.settings import FAKE_PREFIX, shorten, shorten_list, trust_settings
+from posh_reward.settings import shorten, shorten_list, trust_settings
 from posh_reward.tables import tables
 
 if TYPE_CHECKING:
@@ -279,11 +279,7 @@ def write_figures(flags: argparse.Namespace, figures: object) -> None:
 
 
 def load_posh(flags: argparse.Namespace) -> PoSh:
-    posh = load_metric(flags.metric, **metric_flags(flags))
-    if posh.judge.name.startswith(FAKE_PREFIX):
-        print(f"warning: the judge {posh.judge.name} is for tests: its scores mean nothing",
-              file=sys.stderr)  # fmt: skip
-    return posh
+    return load_metric(flags.metric, **metric_flags(flags))
 
 
 def load_dataset_images(flags: argparse.Namespace) -> DatasetImages | None:
