@@ -41,6 +41,11 @@ AXIS_MEANINGS = {
     "overall": "better overall",
 }
 """By axis, the meaning of a preference."""
+AXIS_STATEMENTS = {
+    "mistakes": "has fewer mistakes",
+    "omissions": "has fewer missing details",
+    "overall": "is better overall",
+}
 SIDE_NAMES = {"mistakes": "Mistakes", "omissions": "Missing details"}
 """By side, for readers of the results."""
 
@@ -197,6 +202,7 @@ class StudyItem:
     reference: str  # empty in a study without correct descriptions
     texts: dict[str, str]  # by model, in the order of the models
     image: str | int | None = None  # path of an image, or row of a dataset
+    place: str = field(default="", repr=False, compare=False)  # in the file, for messages
 
 
 Purpose = Literal["study", "practice", "attention"]
@@ -237,9 +243,6 @@ class Rater:
     def numbered(self) -> tuple[RaterTask, ...]:
         """Tasks that the page numbers and counts as done: all but those for practice."""
         return tuple(task for task in self.tasks if task.purpose != "practice")
-
-    def count_tasks(self, purpose: Purpose) -> int:
-        return sum(task.purpose == purpose for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)

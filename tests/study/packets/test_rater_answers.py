@@ -143,6 +143,15 @@ def test_a_file_that_does_not_count_says_why(name: str) -> None:
         read_sheets(data, KEY)
 
 
+def test_answers_pasted_into_a_mail_are_read() -> None:
+    data = saved(KEY, FIRST)
+    mail = b"Here it is:\r\n\r\n" + data.replace(b',"answers"', b',\r\n "answers"') + b"\n-- \n{A}"
+    [sheet] = read_sheets(mail, KEY)
+    assert len(sheet.answers) == 3
+    with pytest.raises(InputError, match="If it was pasted, paste it again"):
+        read_sheets(mail.replace(b"rater-01", b"rater-\n01"), KEY)
+
+
 DIGESTS = ["0d101e33", "676070c5"]  # of one rater's answers, and of two raters'
 MARKS_DIGEST = "ea965622"
 JSON = st.recursive(
