@@ -480,7 +480,7 @@ def _load_texts(flags: argparse.Namespace) -> RaterTexts:
         own = Path(flags.texts).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the texts {flags.texts!r}: {error}") from None
-    return read_texts(own, flags.language)
+    return read_texts(own, flags.language, f"the texts {flags.texts!r}")
 
 
 def _add_push(command: argparse.ArgumentParser) -> None:

@@ -371,11 +371,19 @@ def test_an_edited_file_changes_what_it_names_and_nothing_else() -> None:
         ("steps: {coarse: x}", "steps.coarse"),
         ("- x", "not a table"),
         ("a: [", "not YAML"),
+        ("contact: Anna\nconsent: Ask: Anna", "the texts, line 2: not YAML .* into quotes"),
+        ("background: [{question: {Your age: 1}}]", "background.0.question' .* into quotes"),
     ],
 )
 def test_a_fault_in_an_edited_file_is_named(own: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
         read_texts(own)
+
+
+def test_texts_and_flag_in_two_languages_are_refused() -> None:
+    with pytest.raises(InputError, match="--language is 'de', but the texts are in 'en'"):
+        read_texts(texts_source("en"), "de")
+    assert read_texts(texts_source("de"), "de") == shipped_texts("de")
 
 
 def test_a_study_in_another_language_reads_its_answers() -> None:
