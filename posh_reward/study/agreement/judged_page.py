@@ -37,13 +37,13 @@ PAIR_LEAD = (
 TEXT_LEAD = (
     "Texts that people rated, beside the scores of {metric}. Disagreement says how differently "
     "people and {metric} see a text, from -1 to 1: 0 is agreement, and above 0 people think better "
-    "of the text than {metric} does. It is the difference of two ranks, of the rating and the score."
+    "of the text than {metric} does. It is the difference of two ranks, of rating and score."
 )
 FIGURE_GLOSSES = {
     "acc": "acc: how often a metric says, as people do, which text is better or that both are "
     "equally good.",
-    "rho": "rho (Spearman): how far a metric's order is people's order; 1 is the same, 0 unrelated, "
-    "-1 the reverse.",
+    "rho": "rho (Spearman): how far a metric's order is people's order; 1 is the same, 0 "
+    "unrelated, -1 the reverse.",
     "tau": "tau (Kendall): likewise, by comparing every two of them.",
     "tau_b": "tau_b (Kendall): how far a metric's order is people's order, by comparing every two "
     "of them; 1 is the same, 0 unrelated, -1 the reverse.",
@@ -171,12 +171,13 @@ def _make_marked_card(
 ) -> JudgedCard:
     pair, dispute = item.pair, item.dispute
     model = find_model(dict(pair.row), "")
+    name = _shorten_path(pair.image_id or "Text")
     rows = []
     for side in item.sides:
         numbers = map(str, (side.raters, side.people, side.metric, side.both))
         rows.append([side.axis, *numbers, f"{side.disagreement:.2f}"])
     return JudgedCard(
-        f"{_shorten_path(pair.image_id or 'Text')}: disagreement {dispute.disagreement:.2f} on {dispute.axis}",
+        f"{name}: disagreement {dispute.disagreement:.2f} on {dispute.axis}",
         rows,
         item.comments,
         (f"POSH's marks: {model}" if model else "POSH's marks",),

@@ -147,8 +147,8 @@ def read_texts(own: str, language: str | None = None, name: str = "the texts") -
     named = changes.get("language")
     if language and named and named != language:
         raise InputError(
-            f"--language is {language!r}, but {name} are in {named!r} (its line `language:`): leave "
-            f"--language out, or edit the output of `packets texts --language {language}`"
+            f"--language is {language!r}, but {name} are in {named!r} (its line `language:`): "
+            f"leave --language out, or edit the output of `packets texts --language {language}`"
         )
     code = str(language or named or "en")
     base = yaml.safe_load(texts_source(code if code in LANGUAGES else "en"))
