@@ -151,10 +151,11 @@ def test_all_missing_images_are_counted_and_the_first_named(
     pillow.new("RGB", (8, 8)).save(tmp_path / "Dog.PNG")
     rows = [f"{name};A dog.;A dog.;A red dog {name}." for name in ("dog.png", "", "x", "y")]
     sheet = wide_sheet(tmp_path, *rows)
-    assert packets("make", sheet, *WIDE, "-o", tmp_path / "out") == EXIT_UNUSABLE
+    folder = ("--images", tmp_path)
+    assert packets("make", sheet, *WIDE, *folder, "-o", tmp_path / "out") == EXIT_UNUSABLE
     said = capsys.readouterr().err
     assert "4 of 4 images cannot be found" in said
-    assert "'dog.png' (did you mean 'Dog.PNG'?)" in said
+    assert "dog.png' (did you mean 'Dog.PNG'?)" in said
     assert "the cell is empty" in said
     assert "paintings.csv', line 3" in said
     assert "and 1 more" in said

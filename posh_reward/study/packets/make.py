@@ -50,6 +50,7 @@ from posh_reward.tables.tables import Row, replace_surrogates
 from posh_reward.text_values import read_text
 from posh_reward.types import Failure, is_missing
 
+MIN_SIMILARITY = 0.85  # 0 to 1, of a file's name: numbered photographs all resemble each other
 MAX_IMAGE_SIDE_PIXELS = 1024  # the longer side: 100 to 250 kB an image
 
 
@@ -91,8 +92,8 @@ class Album(LocalImages):
         if is_missing(item.image) or not str(item.image).strip():
             return f"no name, as the cell is empty ({where})"
         paths = [folder / str(item.image) for folder in self._folders]
-        hint = next(filter(None, map(suggest_file, paths)), "")
-        return f"{shorten(item.image)}{hint} ({where})"
+        hints = [suggest_file(path, MIN_SIMILARITY) for path in paths]
+        return f"{shorten(item.image)}{next(filter(None, hints), '')} ({where})"
 
     def _suggest_dataset(self, items: Sequence[StudyItem]) -> str:
         if any(parse_row_number(item.image) is not None for item in items):
@@ -159,7 +160,7 @@ def place_images(rows: Iterable[Row], column: str, folder: Path) -> Iterator[Row
     """Rows whose image is a name in a folder, with or without its ending -> with its path."""
     for row in rows:
         name = row.get(column)
-        if is_missing(name):
+        if is_missing(name) or not str(name).strip():
             yield row
         else:
             path = find_image(folder, str(name)) or str(folder / str(name))
