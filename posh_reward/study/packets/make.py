@@ -125,8 +125,9 @@ def list_first(texts: Sequence[str], most: int = MAX_LISTED_PROBLEMS) -> str:
 
 def number_rows(rows: Iterable[Row], name: str, first: int) -> Iterator[Row]:
     """Rows with the place where the organiser finds each in the file."""
+    word = "line" if first > 1 else "row"  # spreadsheets count the header, too
     for number, row in enumerate(rows, start=first):
-        yield {**row, PLACE_COLUMN: f"{name}, line {number}"}
+        yield {**row, PLACE_COLUMN: f"{name}, {word} {number}"}
 
 
 def find_named_models(items: Iterable[StudyItem]) -> list[str]:
