@@ -329,19 +329,19 @@ def shorten_list(names: Iterable[object]) -> str:
     return cut_middle(", ".join(map(shorten, names)) or "none", MAX_NAMES_CHARACTERS)
 
 
-def suggest_name(name: object, names: Iterable[str]) -> str:
+def suggest_name(name: object, names: Iterable[str], similarity: float = 0.6) -> str:
     """Return a hint at the most similar of the known names; empty if none is similar."""
     known = {each.lower(): each for each in names}
-    close = get_close_matches(str(name).lower(), known, n=1)
+    close = get_close_matches(str(name).lower(), known, n=1, cutoff=similarity)
     if not close:
         return ""
     return f" (did you mean {known[close[0]]!r}?)"
 
 
-def suggest_file(path: Path) -> str:
+def suggest_file(path: Path, similarity: float = 0.6) -> str:
     """Return a hint at the file in the same folder whose name is most similar."""
     try:
         names = [each.name for each in path.parent.iterdir()]
     except (OSError, ValueError):
         return ""
-    return suggest_name(path.name, names)
+    return suggest_name(path.name, names, similarity)

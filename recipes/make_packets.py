@@ -3,7 +3,7 @@
     python recipes/generate.py --models runs/sft --dataset scenes --output runs/sft.jsonl
     python recipes/generate.py --models runs/dapo --dataset scenes --output runs/dapo.jsonl
     python recipes/make_packets.py runs/sft.jsonl runs/dapo.jsonl -o runs/packet --dataset scenes
-    posh-reward packets read runs/packet.key.json answers/ --page runs/preferred.html
+    posh-reward packets read runs/packet.key.json answers/ --page runs/result.html
 
 The same as ``posh-reward packets make``, whose ``--help`` lists the flags; docs/study.md explains
 what to hand out and what comes back.

@@ -487,7 +487,10 @@ def _open_images(flags: argparse.Namespace) -> LocalImages:
 
 
 def _set_title(report: AgreementReport, flags: argparse.Namespace) -> AgreementReport:
-    return replace(report, title=flags.title or report.title)
+    title = flags.title or report.title
+    if not flags.title and Path(flags.input).is_file():  # pages are handed on
+        title = title.replace(flags.input, Path(flags.input).name, 1)
+    return replace(report, title=title)
 
 
 def show_report(report: AgreementReport, flags: argparse.Namespace) -> int:

@@ -43,12 +43,14 @@ def add_read(command: argparse.ArgumentParser) -> None:
     add("key", metavar="KEY", help="key that `packets make` wrote")
     add("answers", metavar="ANSWERS", nargs="+", help="raters' files, or folders of them")
     add("-o", "--output", metavar="OUT", help="table to write, with one row per answer to each "
-        f"question, for R or pandas: {options.INPUT_FORMATS}")  # fmt: skip
+        "question, for R or pandas: .csv, .tsv, .jsonl or .parquet")  # fmt: skip
     add("--pairs", metavar="OUT", help="table to write for `posh-reward agreement pairs`: one row "
         "per comparison and rater, with both texts in the order shown, the labels, the number of "
         "the pair's raters and the comment")  # fmt: skip
     add("--spans", metavar="OUT", help="table to write for `posh-reward agreement spans`: one row "
         "per marked text and rater")  # fmt: skip
+    add("--delimiter", metavar="CHAR", help="cell separator of CSV written; with ';' numbers have "
+        "decimal commas, as a German Excel wants them")  # fmt: skip
     options.add_reports(command)
     add("--partial", action="store_true", help="use the finished part of unfinished files")
     add("--leave-out", metavar="RATER", action="append", default=[], help="rater whose answers to "
@@ -64,6 +66,8 @@ def read_answers(flags: argparse.Namespace) -> int:
 
     for output in filter(None, (flags.output, flags.pairs, flags.spans, flags.json, flags.page)):
         tables.check_apart(flags.key, output)
+    for output in filter(None, (flags.output, flags.pairs, flags.spans)):
+        tables.find_format(output, flags.delimiter)  # before anything is printed
     options.check_replaceable(flags.page)
     options.check_replaceable(flags.json, options.FIGURES_START)
     key, collection = _collect_answers(flags)
@@ -84,18 +88,30 @@ def read_answers(flags: argparse.Namespace) -> int:
         (flags.spans, judged_tables.list_span_rows),
     ):
         if output:
-            _write_private_table(list(list_rows(answers, key)), output)
+            _write_private_table(list(list_rows(answers, key)), output, flags.delimiter)
     return EXIT_INCOMPLETE if collection.refusals else EXIT_OK
 
 
-def _write_private_table(rows: list[Row], output: str) -> None:
+def _write_private_table(rows: list[Row], output: str, delimiter: str | None) -> None:
+    from posh_reward.study.packets.results_page import count_text
     from posh_reward.tables import tables
 
     if not rows:
         raise InputError(f"no answer belongs into {output!r}: --pairs takes comparisons, --spans "
                          "marked texts")  # fmt: skip
     private = 0o600  # people's own answers and comments
-    tables.write_table(rows, Path(output), tables.find_format(output), private)
+    format = tables.find_format(output, delimiter)
+    if format.delimiter == ";":
+        rows = list(map(_use_decimal_commas, rows))
+    tables.write_table(rows, Path(output), format, private)
+    print(f"wrote {output!r} ({count_text(len(rows), 'row')})", file=sys.stderr)
+
+
+def _use_decimal_commas(row: Row) -> Row:
+    return {
+        name: str(cell).replace(".", ",") if isinstance(cell, float) else cell
+        for name, cell in row.items()
+    }
 
 
 def _collect_answers(flags: argparse.Namespace) -> tuple[PacketKey, AnswerCollection]:
@@ -127,7 +143,8 @@ def list_answer_files(names: list[str]) -> list[Path]:
             if file.suffix.lower() == ANSWERS_SUFFIX:
                 paths.append(file)
             elif not file.name.startswith("."):
-                print(f"not read: {str(file)!r}: it is no {ANSWERS_SUFFIX}", file=sys.stderr)
+                print(f"not read: {str(file)!r}: if it has answers, rename it to end in "
+                      f"{ANSWERS_SUFFIX}", file=sys.stderr)  # fmt: skip
     return paths
 
 
@@ -313,11 +330,13 @@ def make_packet(flags: argparse.Namespace) -> int:
 
 def _describe_packet(packet: Packet, items: StudyItems) -> list[str]:
     """Say what a packet is made of, and how much each rater has to do."""
+    from posh_reward.study.packets.make import list_first
     from posh_reward.study.packets.study_plan import estimate_minutes
 
     lines = [f"{len(items.items)} items of {', '.join(map(repr, items.models))}"]
     if left := len(items.incomplete):
-        lines.append(f"left out {left} id{'s' * (left != 1)} that not all models describe")
+        names = list_first(list(map(repr, items.incomplete)))
+        lines.append(f"left out {left} id{'s' * (left != 1)} that not all models describe: {names}")
     if same := len(packet.key.identical):
         lines.append(f"{same} pair{'s' * (same != 1)} of equal texts: a tie without asking")
     for name, rater in packet.key.raters.items():
@@ -330,7 +349,7 @@ def _read_items(flags: argparse.Namespace) -> StudyItems:
     """Read what is compared, and the items for practice and attention."""
     from itertools import chain
 
-    from posh_reward.study.packets.make import read_study_items
+    from posh_reward.study.packets.make import find_named_models, list_first, read_study_items
     from posh_reward.tables.engine import Columns
     from posh_reward.tables.reading import name_models
 
@@ -347,7 +366,11 @@ def _read_items(flags: argparse.Namespace) -> StudyItems:
         for name, model in name_models(flags.generations).items()
     )
     items = read_study_items(rows, columns, model_columns)
-    options.print_warnings((), joined)
+    warnings = []
+    if named := find_named_models(items.items[: flags.limit]):
+        warnings.append("raters are not to know which model wrote a text, but texts contain their "
+                        f"model's name: {list_first(named)}")  # fmt: skip
+    options.print_warnings(warnings, joined)
     options.check_alike(items.origins, allowed=flags.allow_differences)
     practice = _read_known(flags.practice, "practice", flags)
     attention = _read_known(flags.attention, "attention", flags)
@@ -363,8 +386,8 @@ def _read_rows(
     model: str | None,
 ) -> Iterator[Row]:
     """Read a table as a row for each text; ``model_columns`` are those of one that has several."""
-    from posh_reward.study.packets.make import place_images, split_by_model
-    from posh_reward.tables.reading import add_model, open_rows
+    from posh_reward.study.packets.make import number_rows, place_images, split_by_model
+    from posh_reward.tables.reading import add_model, find_first_line, open_rows
     from posh_reward.tables.tables import display_name
 
     needed = [("reference", columns.texts["reference"])]
@@ -380,6 +403,7 @@ def _read_rows(
         if joined is not None:
             rows = joined.join(rows, repr(file))
         rows = _check_first_row(rows, display_name(file), needed)
+        rows = number_rows(rows, display_name(file), find_first_line(file, flags.format))
         if model_columns:
             rows = split_by_model(rows, model_columns, columns)
         if flags.images is not None:
@@ -391,20 +415,45 @@ def _read_known(
     file: str | None, purpose: Purpose, flags: argparse.Namespace
 ) -> tuple[KnownItem, ...]:
     """Read a table of items with a right answer, if there is one."""
-    from posh_reward.study.packets.make import place_images, read_known_items
-    from posh_reward.tables.reading import open_rows
+    from itertools import chain
+
+    from posh_reward.study.packets.make import number_rows, place_images, read_known_items
+    from posh_reward.tables.reading import find_first_line, open_rows
     from posh_reward.tables.tables import display_name
 
     if file is None:
         return ()
     if not flags.coarse:
         raise InputError(f"--{purpose} is for raters who compare, and there are none (--coarse)")
-    needed: list[tuple[str, str | None]] = [("generation", "better"), ("generation", "worse")]
+    name = display_name(file)
     with open_rows(file, flags.format, flags.delimiter) as rows:
-        rows = _check_first_row(rows, display_name(file), needed)
+        first = next(rows, {})
+        image, reference = flags.image, flags.reference
+        if image not in first:  # these tables may have the study's column names, or the usual ones
+            image = "image"
+        if reference not in first:
+            reference = "reference"
+        needed = ["better", "worse"]
+        needed += [reference] * (not flags.no_reference) + [image] * (not flags.no_images)
+        _check_known_columns(first, f"--{purpose} {name}", needed)
+        rows = number_rows(chain([first], rows), name, find_first_line(file, flags.format))
         if flags.images is not None:
-            rows = place_images(rows, flags.image, flags.images)
-        return read_known_items(rows, purpose, reference=not flags.no_reference, image=flags.image)
+            rows = place_images(rows, image, flags.images)
+        asked = None if flags.no_reference else reference
+        return read_known_items(rows, purpose, reference=asked, image=image)
+
+
+def _check_known_columns(first: Row, name: str, needed: list[str]) -> None:
+    from posh_reward.settings import shorten_list, suggest_name
+
+    if not first:
+        raise InputError(f"{name} has no rows")
+    for column in needed:
+        if column not in first:
+            raise InputError(
+                f"{name} has no column {column!r}{suggest_name(column, first)}, but "
+                f"{shorten_list(first)}: rename the one that is meant"
+            )
 
 
 def _check_first_row(
@@ -431,7 +480,7 @@ def _load_texts(flags: argparse.Namespace) -> RaterTexts:
         own = Path(flags.texts).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the texts {flags.texts!r}: {error}") from None
-    return read_texts(own, flags.language)
+    return read_texts(own, flags.language, f"the texts {flags.texts!r}")
 
 
 def _add_push(command: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from posh_reward.errors import InputError
+from posh_reward.errors import BusyError, InputError
 from posh_reward.process.locks import LOCK_FILE, keep_folder, whole_file
 from posh_reward.serve.hosts import OwnHosts
 from posh_reward.study.packets.make import make_servable
@@ -67,7 +67,13 @@ def study_app(
     Besides this machine's name and its addresses, raters may reach it by ``names``. ``organiser``
     has the tokens of the page of progress, as ``tokens`` has those of raters' pages.
     """
-    keep_folder(answers, f".{key.packet}{LOCK_FILE}")
+    try:
+        keep_folder(answers, f".{key.packet}{LOCK_FILE}")
+    except BusyError:
+        raise BusyError(
+            f"this packet is already being served: its answers go to {str(answers)!r}. Use the "
+            "links that were printed then, or end the other `packets serve` first"
+        ) from None
     site = StudySite(key, packet, answers, tokens, organiser or {})
     app = Starlette(
         routes=[

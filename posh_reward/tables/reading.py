@@ -181,6 +181,15 @@ def _find_format_name(start: bytes, name: str, ending: str | None) -> str:
     return "jsonl" if name == STANDARD_STREAM else "csv"
 
 
+def find_first_line(name: str, format_name: str | None = None) -> int:
+    """Number of the line, or the spreadsheet's row, that has the first row: 2 below a header."""
+    ending = Path(name).suffix.lower()
+    kind = format_name or FORMAT_BY_ENDING.get(ending, ending.removeprefix("."))
+    if kind in ("jsonl", "json", "parquet") or (name == STANDARD_STREAM and not format_name):
+        return 1
+    return 2
+
+
 def _make_format(kind: str, shown: str, delimiter: str | None) -> Format:
     format = FORMATS[kind]
     if delimiter is None:

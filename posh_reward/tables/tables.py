@@ -197,7 +197,9 @@ def _read_csv(source: IO[bytes], name: str, delimiter: str) -> Iterator[Row]:
             delimiter = find_delimiter(first, delimiter)
         yield from _parse_csv(csv.reader(lines, delimiter=delimiter, strict=True), name, delimiter)
     except UnicodeDecodeError as error:
-        raise InputError(f"{name}: not UTF-8 ({error}): save it as UTF-8") from None
+        raise InputError(
+            f'{name}: not UTF-8 ({error}): save it as UTF-8; in Excel, as "CSV UTF-8"'
+        ) from None
     finally:
         if not source.closed:  # closed if a reader stopped before the end
             text.detach()  # leaves closing to whoever opened the file

@@ -112,7 +112,7 @@ def test_a_packet_comes_from_one_spreadsheet_and_a_folder_of_images(
     columns = ("--image", "picture", "--generation", "Model A", "--generation", "Model B")
     plain = ("--images", tmp_path / "photos", "--coarse", 2, "--repeated", 1)
     assert packets("make", sheet, *columns, *plain, "-o", tmp_path / "out") == 0
-    assert "left out 1 id that not all models describe" in capsys.readouterr().err
+    assert "left out 1 id that not all models describe: 'cat'" in capsys.readouterr().err
     key = read_key(tmp_path / "out.key.json")
     assert key.models == ("Model A", "Model B")
     assert key.items["dog.png"].texts == {"Model A": "A dog.", "Model B": "A red dog."}
@@ -120,6 +120,79 @@ def test_a_packet_comes_from_one_spreadsheet_and_a_folder_of_images(
     assert key.incomplete == ("cat",)
     assert packets("make", sheet, *columns[2:], *plain, "-o", tmp_path / "other") == EXIT_UNUSABLE
     assert "has no column 'image'" in capsys.readouterr().err
+
+
+def wide_sheet(folder: Path, *rows: str) -> Path:
+    sheet = folder / "paintings.csv"
+    sheet.write_text("\n".join(["photo;reference;plain;long", *rows]), "utf-8")
+    return sheet
+
+
+WIDE = ("--image", "photo", "--generation", "plain", "--generation", "long", "--coarse", 1,
+        "--repeated", 0)  # fmt: skip
+
+
+def test_rows_are_numbered_as_the_spreadsheet_shows_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Line 1 has the columns' names, so the third image is in line 4."""
+    rows = ("a;A dog.;A dog.;A red dog.", "b;A cat.;A cat.;A red cat.", "a;An owl.;An owl.;A bird.")
+    sheet = wide_sheet(tmp_path, *rows)
+    assert packets("make", sheet, *WIDE, "--no-images", "-o", tmp_path / "out") == EXIT_UNUSABLE
+    said = capsys.readouterr().err
+    assert "paintings.csv', line 4, id 'a': the id 'a' occurs twice" in said
+    assert "paintings.csv', line 2" in said
+
+
+def test_all_missing_images_are_counted_and_the_first_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    pillow.new("RGB", (8, 8)).save(tmp_path / "Dog.PNG")
+    rows = [f"{name};A dog.;A dog.;A red dog {name}." for name in ("dog.png", "", "x", "y")]
+    sheet = wide_sheet(tmp_path, *rows)
+    folder = ("--images", tmp_path)
+    assert packets("make", sheet, *WIDE, *folder, "-o", tmp_path / "out") == EXIT_UNUSABLE
+    said = capsys.readouterr().err
+    assert "4 of 4 images cannot be found" in said
+    assert "dog.png' (did you mean 'Dog.PNG'?)" in said
+    assert "the cell is empty" in said
+    assert "paintings.csv', line 3" in said
+    assert "and 1 more" in said
+    assert "--dataset" not in said
+
+
+def test_a_text_that_names_its_model_is_pointed_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ("a;A dog.;A Plain dog.;A red dog.", "b;A cat.;A cat.;A plain cat along a wall.")
+    sheet = wide_sheet(tmp_path, *rows)
+    assert packets("make", sheet, *WIDE, "--no-images", "-o", tmp_path / "out") == 0
+    said = capsys.readouterr().err
+    assert "texts contain their model's name: 'plain' (" in said
+    assert "line 2)" in said
+    assert "line 3)" not in said  # the other model's name, and one within a word
+
+
+@pytest.mark.parametrize("columns", ["image;reference", "photo;truth"])
+def test_tables_of_practice_have_the_usual_columns_or_the_studys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], columns: str
+) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    pillow.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    sheet = tmp_path / "paintings.csv"
+    sheet.write_text("photo;truth;plain;long\na.png;A dog.;A dog.;A red dog.\n", "utf-8")
+    known = tmp_path / "known.csv"
+    known.write_text(f"{columns};better;worse\na.png;A dog.;A dog.;A cat.\n", "utf-8")
+    made = ("make", sheet, *WIDE, "--reference", "truth", "--practice", known)
+    assert packets(*made, "-o", tmp_path / "out") == 0
+    known.write_text(f"{columns};beter;worse\na.png;A dog.;A dog.;A cat.\n", "utf-8")
+    capsys.readouterr()
+    assert packets(*made, "-o", tmp_path / "other") == EXIT_UNUSABLE
+    said = capsys.readouterr().err
+    assert "--practice " in said
+    assert "has no column 'better' (did you mean 'beter'?)" in said
+    assert "--generation" not in said
 
 
 def test_practice_and_attention_come_from_tables(
@@ -229,10 +302,18 @@ def test_a_rater_set_aside_is_in_no_table_and_readings_are_counted(
     assert "were read" not in capsys.readouterr().out
     crowd = Crowd(dict.fromkeys(AXES, 1), fit_opinions(0.5), {})
     (folder / "rater-02.json").write_bytes(answer_file(read_key(key), "rater-02", crowd))
-    assert packets("read", key, folder, "--leave-out", "rater-01", "-o", rows) == 0
-    assert "New answers were read 2 times" in capsys.readouterr().out
+    left_out = ("--leave-out", "rater-01", "-o", rows, "--delimiter", ";")
+    assert packets("read", key, folder, *left_out) == 0
+    said = capsys.readouterr()
+    assert "New answers were read 2 times" in said.out
+    assert said.out.startswith("1 rater of 2 answered 6 tasks. Set aside on request: rater-01.")
+    assert f"wrote {str(rows)!r} (18 rows)" in said.err
     with rows.open(newline="", encoding="utf-8-sig") as file:
-        assert {row["rater"] for row in csv.DictReader(file)} == {"rater-02"}
+        written = list(csv.DictReader(file, delimiter=";"))
+    assert {row["rater"] for row in written} == {"rater-02"}
+    assert all("," in row["seconds"] for row in written)  # as in a German Excel
+    assert packets("read", key, folder, "-o", tmp_path / "rows.xlsx") == EXIT_UNUSABLE
+    assert capsys.readouterr().out == ""
     assert len((tmp_path / "out.readings.jsonl").read_text().splitlines()) == 2
 
 

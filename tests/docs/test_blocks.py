@@ -41,7 +41,7 @@ SECONDS_BETWEEN_TRIES = 0.2
 WRITTEN = {
     "README.md": ("runs/scores.jsonl", "runs/report.html", "runs/mine/recipes/dapo_posh.py"),
     "docs/other_metrics.md": ("runs/harmonic.html",),
-    "docs/study.md": ("packet/READ-ME-FIRST.txt", "preferred.html"),
+    "docs/study.md": ("packet/READ-ME-FIRST.txt", "result.html"),
     "docs/training.md": ("runs/dapo/model.safetensors", "runs/said.html"),
     "docs/your_script.md": ("runs/mine/model.safetensors",),
 }

@@ -531,3 +531,15 @@ def test_axe_finds_nothing_and_the_focus_is_seen(
             hidden += [it] if (it := obscured(chromium)) else []
         assert hidden == []
     chromium.call("Emulation.setEmulatedMedia", features=[])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_dark_screens_print_black_on_white(chromium: Browser, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("choix")
+    (tmp_path / "page.html").write_text(PAGES[name](tmp_path), encoding="utf-8")
+    dark = {"name": "prefers-color-scheme", "value": "dark"}
+    chromium.open(tmp_path / "page.html")
+    chromium.call("Emulation.setEmulatedMedia", media="print", features=[dark])
+    ink = chromium.run("getComputedStyle(document.querySelector('h1')).color")
+    chromium.call("Emulation.setEmulatedMedia", media="", features=[])
+    assert ink == "rgb(31, 35, 40)"

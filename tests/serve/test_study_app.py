@@ -136,6 +136,11 @@ def test_what_is_called_sent_and_links_survive_a_kill_and_the_rest_follows(
     visit(chromium, links["rater-01"])
     assert "same link" in chromium.run("document.getElementById('keeping').textContent")
     chromium.point("#begin", click=True)
+    chromium.run("document.getElementById('finish').click()")
+    left = chromium.run("document.getElementById('left').textContent")
+    assert left.startswith("3 of 3 tasks are not finished.")
+    assert "file" not in left  # a link has none
+    chromium.run("document.getElementById('open').querySelector('button').click()")
     assert not site.file().exists()  # who only looks has answered nothing
     choose(chromium, 1)
     until(chromium, says(SENT), True)
@@ -315,6 +320,17 @@ def test_the_organisers_page_shows_how_far_raters_are_and_no_answer(
     assert httpx.get(f"http://127.0.0.1:{site.port}/r/{organiser}").status_code == 404
     visit(chromium, site.progress)
     assert chromium.complaints() == []
+    chromium.resize(390, 800)
+    right = "document.querySelector('tbody .flag').getBoundingClientRect().right"
+    assert chromium.run(right) <= 390
+    chromium.resize(1280, 900)
+
+
+def test_a_packet_is_served_once(killable: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["packets", "serve", str(killable.folder / "packet.key.json"),
+               str(killable.folder / "packet"), "--port", str(free_port())]  # fmt: skip
+    assert main(command) == EXIT_UNUSABLE
+    assert "this packet is already being served" in capsys.readouterr().err
 
 
 def test_who_agrees_at_one_computer_has_agreed_at_another(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from posh_reward.datasets.images import stored_source
 from posh_reward.pages import element_marks
@@ -28,15 +29,30 @@ from posh_reward.types import Scores
 
 MAX_ITEMS = 100  # on a page: 12 MB of long texts
 PAIR_LEAD = (
-    "Two texts that people compared, beside the scores of {metric}. Disagreement is half the "
-    "difference of two ranks: of people's preference, and of the difference of the scores, from -1 "
-    "to 1. Above 0, people prefer text 1 more than {metric} does."
+    "Two texts that people compared, beside the scores of {metric}. Disagreement says how "
+    "differently people and {metric} see a pair, from -1 to 1: 0 is agreement, and above 0 people "
+    "prefer text 1 more than {metric} does. It is half the difference of two ranks, of people's "
+    "preference and of the difference of the scores."
 )
 TEXT_LEAD = (
-    "Texts that people rated, beside the scores of {metric}. Disagreement is the difference of two "
-    "ranks, of people's rating and of the score, from -1 to 1. Above 0, people think better of the "
-    "text than {metric} does."
+    "Texts that people rated, beside the scores of {metric}. Disagreement says how differently "
+    "people and {metric} see a text, from -1 to 1: 0 is agreement, and above 0 people think better "
+    "of the text than {metric} does. It is the difference of two ranks, of rating and score."
 )
+FIGURE_GLOSSES = {
+    "acc": "acc: how often a metric says, as people do, which text is better or that both are "
+    "equally good.",
+    "rho": "rho (Spearman): how far a metric's order is people's order; 1 is the same, 0 "
+    "unrelated, -1 the reverse.",
+    "tau": "tau (Kendall): likewise, by comparing every two of them.",
+    "tau_b": "tau_b (Kendall): how far a metric's order is people's order, by comparing every two "
+    "of them; 1 is the same, 0 unrelated, -1 the reverse.",
+    "tau_c": "tau_c: likewise, for scales of different lengths.",
+    "r": "r (Pearson): how far scores and ratings lie on a straight line.",
+    "pairs": "pairs: of two texts of an image that people rate differently, how often a metric "
+    "orders them as people do.",
+}
+"""By figure, what it says, in a sentence."""
 
 
 MARK_LEAD = (
@@ -99,6 +115,8 @@ def _render(
 ) -> str:
     signatures = list(dict.fromkeys(line.signature for line in report.lines if line.signature))
     scores = [each for card in cards for each in card.scores if each is not None]
+    names = dict.fromkeys(figure.name for figure in report.figures)
+    glosses = [FIGURE_GLOSSES[name] for name in names if name in FIGURE_GLOSSES]
     axes = [f"{axis} with {score}" for axis, score in AXIS_SCORES.items()]
     return render(
         "judged_page.html",
@@ -109,6 +127,7 @@ def _render(
         total=total,
         heads=heads,
         legend=legend_text(report),
+        glosses=glosses,
         blocks=_list_blocks(report),
         against=report.against,
         notes=[*list_gaps(report), *report.notes],
@@ -129,7 +148,7 @@ def _render(
 def _make_card(
     item: JudgedItem, scored: Mapping[TextPair, Scores], images: LocalImages
 ) -> JudgedCard:
-    title = item.name
+    title = _shorten_path(item.name)
     if (dispute := item.dispute) is not None:
         title += f": disagreement {dispute.disagreement:+.2f} on {dispute.axis}"
     headings = []
@@ -152,12 +171,13 @@ def _make_marked_card(
 ) -> JudgedCard:
     pair, dispute = item.pair, item.dispute
     model = find_model(dict(pair.row), "")
+    name = _shorten_path(pair.image_id or "Text")
     rows = []
     for side in item.sides:
         numbers = map(str, (side.raters, side.people, side.metric, side.both))
         rows.append([side.axis, *numbers, f"{side.disagreement:.2f}"])
     return JudgedCard(
-        f"{pair.image_id or 'Text'}: disagreement {dispute.disagreement:.2f} on {dispute.axis}",
+        f"{name}: disagreement {dispute.disagreement:.2f} on {dispute.axis}",
         rows,
         item.comments,
         (f"POSH's marks: {model}" if model else "POSH's marks",),
@@ -166,6 +186,12 @@ def _make_marked_card(
         _copy_image(pair.image, images),
         tuple((MARK_TITLES[side.axis], side) for side in item.sides),
     )
+
+
+def _shorten_path(name: str) -> str:
+    """A name as it is, but the file's name of a path that is somebody's own."""
+    path = Path(name)
+    return path.name if path.is_absolute() else name
 
 
 def _copy_image(image: object, images: LocalImages) -> str | None:

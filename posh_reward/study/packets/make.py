@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -18,7 +19,7 @@ from posh_reward.errors import InputError, MissingDependencyError
 from posh_reward.metrics.metric import package_version, read_reference
 from posh_reward.pages.html import LocalImages, image_uri, render
 from posh_reward.provenance import ORIGIN_COLUMN, Origins
-from posh_reward.settings import shorten
+from posh_reward.settings import shorten, suggest_file
 from posh_reward.study.packets.draw import (
     Design,
     add_known_tasks,
@@ -43,12 +44,13 @@ from posh_reward.study.packets.study_records import (
     shipped_texts,
     word_spans,
 )
-from posh_reward.tables.dataset_images import DatasetImages
+from posh_reward.tables.dataset_images import DatasetImages, parse_row_number
 from posh_reward.tables.engine import Columns, find_image, read_items
 from posh_reward.tables.tables import Row, replace_surrogates
 from posh_reward.text_values import read_text
 from posh_reward.types import Failure, is_missing
 
+MIN_SIMILARITY = 0.85  # 0 to 1, of a file's name: numbered photographs all resemble each other
 MAX_IMAGE_SIDE_PIXELS = 1024  # the longer side: 100 to 250 kB an image
 
 
@@ -67,17 +69,36 @@ class Album(LocalImages):
             raise MissingDependencyError("images need Pillow: pip install pillow") from None
         super().__init__(folders, side, dataset)
 
-    def load_uri(self, item: StudyItem) -> str:
-        source = self.source(item.image, item.id, item.reference)
-        copy = None if source is None else self.copy_as_jpeg(source)
-        if copy is None:
+    def load_uris(self, items: Sequence[StudyItem]) -> dict[str, str]:
+        """By id, each item's image; ``InputError`` says which cannot be read."""
+        uris, unread = {}, []
+        for item in items:
+            source = self.source(item.image, item.id, item.reference)
+            copy = None if source is None else self.copy_as_jpeg(source)
+            if copy is None:
+                unread.append(self._describe_unread(item))
+            else:
+                uris[item.id] = image_uri(copy)
+        if unread:
             raise InputError(
-                f"the image {item.image!r} of {item.id!r} cannot be found or read: run the "
-                "command in the folder that the path is relative to, or name the folder of images "
-                "(--images) or the dataset whose rows image numbers (--dataset, --split), or leave "
-                "images out (--no-images)"
+                f"{len(unread)} of {len(unread) + len(uris)} images cannot be found or read: "
+                f"{list_first(unread)}. Correct their names, name their folder (--images)"
+                f"{self._suggest_dataset(items)} or leave images out (--no-images)"
             )
-        return image_uri(copy)
+        return uris
+
+    def _describe_unread(self, item: StudyItem) -> str:
+        where = item.place or repr(item.id)
+        if is_missing(item.image) or not str(item.image).strip():
+            return f"no name, as the cell is empty ({where})"
+        paths = [folder / str(item.image) for folder in self._folders]
+        hints = [suggest_file(path, MIN_SIMILARITY) for path in paths]
+        return f"{shorten(item.image)}{next(filter(None, hints), '')} ({where})"
+
+    def _suggest_dataset(self, items: Sequence[StudyItem]) -> str:
+        if any(parse_row_number(item.image) is not None for item in items):
+            return " or the dataset whose rows they number (--dataset, --split)"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +110,35 @@ class StudyItems:
     incomplete: tuple[str, ...]  # ids without a generation of every model
     origins: Origins = field(default_factory=Origins)
     known: tuple[KnownItem, ...] = ()  # for practice and attention
+
+
+MAX_LISTED_PROBLEMS = 3
+MIN_NAME_LETTERS = 3  # of a model's name that is looked for in its texts
+PLACE_COLUMN = "\0place"  # no file has a column of this name
+
+
+def list_first(texts: Sequence[str], most: int = MAX_LISTED_PROBLEMS) -> str:
+    """The first of some texts, and how many more there are."""
+    listed = ", ".join(texts[:most])
+    return f"{listed} and {len(texts) - most} more" if len(texts) > most else listed
+
+
+def number_rows(rows: Iterable[Row], name: str, first: int) -> Iterator[Row]:
+    """Rows with the place where the organiser finds each in the file."""
+    word = "line" if first > 1 else "row"  # spreadsheets count the header, too
+    for number, row in enumerate(rows, start=first):
+        yield {**row, PLACE_COLUMN: f"{name}, {word} {number}"}
+
+
+def find_named_models(items: Iterable[StudyItem]) -> list[str]:
+    """Find texts that contain the name of the model that wrote them, which would tell raters."""
+    found = []
+    for item in items:
+        for model, text in item.texts.items():
+            is_long = sum(map(str.isalpha, model)) >= MIN_NAME_LETTERS
+            if is_long and re.search(rf"(?<!\w){re.escape(model)}(?!\w)", text, re.IGNORECASE):
+                found.append(f"{model!r} ({item.place or repr(item.id)})")
+    return found
 
 
 def split_by_model(rows: Iterable[Row], models: Sequence[str], columns: Columns) -> Iterator[Row]:
@@ -111,7 +161,7 @@ def place_images(rows: Iterable[Row], column: str, folder: Path) -> Iterator[Row
     """Rows whose image is a name in a folder, with or without its ending -> with its path."""
     for row in rows:
         name = row.get(column)
-        if is_missing(name):
+        if is_missing(name) or not str(name).strip():
             yield row
         else:
             path = find_image(folder, str(name)) or str(folder / str(name))
@@ -132,7 +182,7 @@ def read_study_items(
             origins.add({"model": model, ORIGIN_COLUMN: row.get(ORIGIN_COLUMN)})
         except InputError as error:
             name = row.get(columns.id or "id")
-            which = f"row {number}"
+            which = row.get(PLACE_COLUMN, f"row {number}")
             if not is_missing(name):
                 which += f", id {name!r}"
             raise InputError(f"{which}: {error}") from None
@@ -154,22 +204,30 @@ def read_study_items(
 
 
 def read_known_items(
-    rows: Iterable[Row], purpose: Purpose, *, reference: bool = True, image: str = "image"
+    rows: Iterable[Row],
+    purpose: Purpose,
+    *,
+    reference: str | None = "reference",
+    image: str = "image",
 ) -> tuple[KnownItem, ...]:
-    """Read items with a right answer: ``better``, ``worse``, ``reference``, an image, ``why``."""
+    """Read items with a right answer: ``better``, ``worse``, a reference, an image, ``why``."""
     known = []
     for number, row in enumerate(rows, start=1):
         try:
             texts = {
                 name: _require_text(read_text(row.get(name)), name) for name in (BETTER, WORSE)
             }
+            if _join_blanks(texts[BETTER]) == _join_blanks(texts[WORSE]):
+                raise InputError(f"{BETTER!r} and {WORSE!r} are the same text")
             correct = ""
             if reference:
-                correct = _require_text(read_reference(row.get("reference")), "reference")
+                correct = _require_text(read_reference(row.get(reference)), reference)
             why = "" if is_missing(row.get("why")) else str(row["why"])
         except InputError as error:
-            raise InputError(f"{purpose}, row {number}: {error}") from None
-        item = StudyItem(f"{purpose} {number}", correct, texts, row.get(image))
+            where = row.get(PLACE_COLUMN, f"row {number}")
+            raise InputError(f"{purpose}, {where}: {error}") from None
+        place = row.get(PLACE_COLUMN, "")
+        item = StudyItem(f"{purpose} {number}", correct, texts, row.get(image), place)
         known.append(KnownItem(item, purpose, replace_surrogates(why.strip())))
     if not known:
         raise InputError(f"there are no items for {purpose}")
@@ -185,7 +243,13 @@ def _read_item(row: Row, columns: Columns) -> tuple[StudyItem, str]:
     reference = ""
     if column := columns.texts["reference"]:
         reference = _require_text(read_reference(item.texts["reference"]), column)
-    return StudyItem(replace_surrogates(str(item.id)), reference, {model: text}, item.image), model
+    place = row.get(PLACE_COLUMN, "")
+    name = replace_surrogates(str(item.id))
+    return StudyItem(name, reference, {model: text}, item.image, place), model
+
+
+def _join_blanks(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _require_text(text: str | Failure, column: str | None) -> str:
@@ -198,7 +262,8 @@ def _require_text(text: str | Failure, column: str | None) -> str:
 def _add_generation(items: dict[str, StudyItem], item: StudyItem, model: str) -> None:
     earlier = items.setdefault(item.id, replace(item, texts={}))
     if model in earlier.texts:
-        raise InputError(f"the id {item.id!r} occurs twice for the model {model!r}")
+        first = f", first in {earlier.place}" if earlier.place else ""
+        raise InputError(f"the id {item.id!r} occurs twice for the model {model!r}{first}")
     for name in ("reference", "image"):
         before, now = getattr(earlier, name), getattr(item, name)
         if before != now:
@@ -374,8 +439,8 @@ def _render_forms(
     images: dict[str, str] = {}
     if album is not None:
         tasks = chain.from_iterable(rater.tasks for rater in key.raters.values())
-        for item in dict.fromkeys(task.item for task in tasks):
-            images[item] = album.load_uri(by_id[item])
+        shown = {task.item for task in tasks}
+        images = album.load_uris([item for name, item in by_id.items() if name in shown])
     files: dict[str, bytes] = {}
     for name, rater in key.raters.items():
         files[f"{name}.html"] = rater_page(name, key, by_id, images).encode("utf-8")

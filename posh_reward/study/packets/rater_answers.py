@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -90,6 +91,7 @@ def read_exported_spans(result: Sequence[Mapping[str, Any]]) -> dict[str, list[S
     return spans_of
 
 
+PAGE_FILE_START = re.compile(r'\{\s*"format"')
 MAX_FILE_BYTES = 1_000_000_000  # a Label Studio export repeats the images
 MAX_REASON_CHARACTERS = 300  # of why a file does not count
 MAX_LISTED_TASKS = 5  # unfinished ones, in a reason
@@ -199,7 +201,7 @@ def _why_unfinished(sheet: AnswerSheet, partial: bool) -> str:
     count = len(sheet.unfinished)
     if not count or (partial and sheet.answers):
         return ""
-    total = count + len(sheet.answers)
+    total = count + len(sheet.answers) + len(sheet.attention)
     why = f"{sheet.rater} has not finished {count} of {total} tasks: "
     why += ", ".join(sheet.unfinished[:MAX_LISTED_TASKS])
     if count > MAX_LISTED_TASKS:
@@ -274,14 +276,27 @@ class PageFile:
 def read_sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
     """The answers in a file: of one rater from our page, or of several in Label Studio's export."""
     try:
-        content = json.loads(data.decode("utf-8-sig"))
+        content = _read_json(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"not a file of answers: not JSON ({error})") from None
+        raise InputError(
+            f"not a file of answers: not JSON ({error}). If it was pasted, paste it again, from "
+            "the first { to the last }, without line breaks inside"
+        ) from None
     if isinstance(content, list):
         return _exported_sheets(content, key)
     if isinstance(content, dict) and "packet" in content:
         return [_page_sheet(content, key)]
     raise InputError("not a file of answers from our page or Label Studio")
+
+
+def _read_json(text: str) -> Any:
+    """The JSON of a text, or the answers of our page with a greeting or a signature around them."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        if (found := PAGE_FILE_START.search(text)) is None:
+            raise
+        return json.JSONDecoder().raw_decode(text, found.start())[0]
 
 
 # ---- our page

@@ -154,9 +154,9 @@ class RaterReport:
 
     rater: str
     form: Form
-    tasks: int
+    tasks: int  # as the rater's page counts them: with those for attention
     answered: int
-    seconds: float | None  # median per task
+    seconds: float | None  # median per task of the study
     flags: tuple[str, ...]
     background: dict[str, str] = field(default_factory=dict)  # question -> answer, where given
 
@@ -179,8 +179,8 @@ def report_raters(
             RaterReport(
                 name,
                 rater.form,
-                rater.count_tasks("study"),
-                len(answers),
+                len(rater.numbered),
+                len(answers) + len(sheet.attention),
                 median(seconds) if seconds else None,
                 tuple(flags),
                 _read_background(sheet, key),

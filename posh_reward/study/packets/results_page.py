@@ -8,8 +8,13 @@ from itertools import chain
 from posh_reward.errors import on_one_line
 from posh_reward.pages.html import number, render
 from posh_reward.study.packets.results import AxisPreference, Comparison, StudyResults
-from posh_reward.study.packets.study_records import AXIS_MEANINGS, PREFERENCE_VALUES, SIDE_NAMES
-from posh_reward.tables.statistics import Interval
+from posh_reward.study.packets.study_records import (
+    AXIS_MEANINGS,
+    AXIS_STATEMENTS,
+    PREFERENCE_VALUES,
+    SIDE_NAMES,
+)
+from posh_reward.tables.statistics import MIN_VALUES_FOR_SIGN, Interval
 from posh_reward.tables.text_tables import align_columns
 
 MIN_RATERS = 6  # with fewer raters, the page points it out
@@ -19,10 +24,16 @@ METHOD_NOTES = (
     "items and raters, with Student's t weighted by their shares. Those for these raters only are "
     "mostly narrower. Those of alpha and of marks are bootstrapped over items, for these raters "
     "only.",
-    "p: chance of a mean at least so far from 0 if the models are equally good. Holm: the same, "
-    "corrected for all statements on this page, as is what holds in the eyes of these raters.",
+    "p: how often chance alone makes a mean at least so far from 0, if the models are equally "
+    "good. Holm: the same, made stricter as this page makes several statements, and so is what "
+    "holds in the eyes of these raters.",
     "Alpha (Krippendorff's, ordinal, each pair in both orders): how far raters agree on the same "
-    'pair; 1 is full agreement, 0 is chance. "none": too few answers to compare.',
+    'pair; 1 is full agreement, 0 is chance. "none": no pair has several raters; "too few": fewer '
+    f"than {MIN_VALUES_FOR_SIGN} have.",
+)
+CONSOLE_NOTE = (
+    "\np: how often chance alone makes such a difference; Holm: p, stricter as there are several "
+    "statements;\nalpha: how far raters agree, 1 fully, 0 by chance"
 )
 FORM_VERBS = {"coarse": "compares", "granular": "marks"}
 
@@ -44,6 +55,7 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
         ties=ties_text,
         amount=count_text,
         spread=interval_text,
+        agreement=alpha_text,
         p_text=p_text,
         duration=duration_text,
         meanings=AXIS_MEANINGS,
@@ -55,9 +67,14 @@ def results_page(results: StudyResults, title: str = "What people preferred") ->
 
 
 def lead_text(results: StudyResults) -> str:
-    active = [each for each in results.raters if each.answered]
+    counted = [each for each in results.raters if each.rater not in results.left_out]
+    active = [each for each in counted if each.answered]
     text = f"{count_text(len(active), 'rater')} of {len(results.raters)} answered "
     text += f"{count_text(sum(each.answered for each in active), 'task')}. "
+    open_ = [each for each in active if each.answered < each.tasks]
+    if open_:
+        parts = [f"{each.rater} ({each.answered} of {each.tasks})" for each in open_]
+        text += f"Not finished: {', '.join(parts)}. "
     if results.missing:
         text += f"Nothing counts yet from {', '.join(results.missing)}. "
     if results.left_out:
@@ -111,21 +128,34 @@ def count_text(number: int, noun: str) -> str:
 def verdict_text(axis: AxisPreference, comparison: Comparison) -> str:
     """One axis in a sentence fit to quote."""
     earlier, later = comparison.earlier, comparison.later
-    better = later if axis.mean.mean > 0 else earlier
-    meaning, general = AXIS_MEANINGS[axis.axis], f"{axis.mean:+.2f}"
+    interval = axis.mean if axis.settled or not axis.settled_here else axis.these_raters
+    is_later = interval.mean > 0
+    better = later if is_later else earlier
+    lead = _format_lead(interval, is_later)
+    statement = f"{better} {AXIS_STATEMENTS[axis.axis]}, by {lead}"
     if axis.settled:
         if comparison.raters < MIN_RATERS:
-            better += f" ({count_text(comparison.raters, 'rater')})"
-        return f"{meaning}: {better}, {general}"
+            statement += f" ({count_text(comparison.raters, 'rater')})"
+        return statement
     if not axis.settled_here:
-        return f"{meaning}: not settled between {later} and {earlier}, {general}"
-    here = f"{axis.these_raters:+.2f}; not settled for other raters"
+        text = f"{AXIS_MEANINGS[axis.axis]}: not settled between {later} and {earlier}; "
+        if interval.mean == 0:
+            return f"{text}they are level, {lead}"
+        return f"{text}{better} is ahead by {lead}"
     if comparison.raters == 1:
-        return f"{meaning}: {better} in the eyes of the one rater, {here}"
+        return f"in the eyes of the one rater, {statement}; not settled for other raters"
     return (
-        f"{meaning}: {better} in the eyes of these {comparison.raters} raters, {here}, {general}, "
-        f"p {p_text(axis.p_mean)}, Holm {p_text(axis.p_holm)}"
+        f"in the eyes of these {comparison.raters} raters, {statement}; not settled for other "
+        f"raters: {_format_lead(axis.mean, is_later)}, p {p_text(axis.p_mean)}, "
+        f"Holm {p_text(axis.p_holm)}"
     )
+
+
+def _format_lead(interval: Interval, is_later: bool) -> str:
+    """By how much the better model, the later or the earlier one, leads."""
+    if not is_later:
+        interval = Interval(-interval.mean, -interval.high, -interval.low, interval.count)
+    return f"{interval:.2f}"
 
 
 def ties_text(comparison: Comparison) -> str:
@@ -136,6 +166,12 @@ def p_text(p: float) -> str:
     if p >= 0.001:
         return f"{p:.3f}"
     return "<0.001"
+
+
+def alpha_text(alpha: Interval | None) -> str:
+    if alpha is not None and alpha.count < MIN_VALUES_FOR_SIGN:
+        return f"too few ({count_text(alpha.count, 'pair')})"
+    return interval_text(alpha)
 
 
 def interval_text(interval: Interval | None, digits: int = 2) -> str:
@@ -158,6 +194,8 @@ def summary_text(results: StudyResults) -> str:
     lines = [lead_text(results).strip(), *map(on_one_line, list_cautions(results))]
     for comparison in results.comparisons:
         lines += _comparison_lines(comparison)
+    if results.comparisons:
+        lines.append(CONSOLE_NOTE)
     for ranking in results.rankings:
         places = [f"{on_one_line(m.model)} {interval_text(m.strength)}" for m in ranking.models]
         lines.append(f"\nranking, {ranking.axis} (logits, 95 %): {'; '.join(places)}")
@@ -181,7 +219,7 @@ def _comparison_lines(comparison: Comparison) -> Iterator[str]:
         counts = map(str, (axis.wins, axis.ties, axis.losses))
         rows.append(
             [axis.axis, str(axis.mean), p_text(axis.p_mean), p_text(axis.p_holm), *counts,
-             interval_text(axis.alpha)]
+             alpha_text(axis.alpha)]
         )  # fmt: skip
     yield align_columns(rows)
     for axis in comparison.axes:

@@ -41,6 +41,11 @@ AXIS_MEANINGS = {
     "overall": "better overall",
 }
 """By axis, the meaning of a preference."""
+AXIS_STATEMENTS = {
+    "mistakes": "has fewer mistakes",
+    "omissions": "has fewer missing details",
+    "overall": "is better overall",
+}
 SIDE_NAMES = {"mistakes": "Mistakes", "omissions": "Missing details"}
 """By side, for readers of the results."""
 
@@ -123,22 +128,35 @@ def shipped_texts(language: str = "en") -> RaterTexts:
     return read_texts("", language)
 
 
-def read_texts(own: str, language: str | None = None) -> RaterTexts:
-    """The texts of a language, with those of an edited file in their place."""
+QUOTE_ADVICE = "put texts with : or ? or # into quotes"
+
+
+def read_texts(own: str, language: str | None = None, name: str = "the texts") -> RaterTexts:
+    """The texts of a language, with those of an edited file, called ``name``, in their place."""
     import yaml
 
     try:
         changes = yaml.safe_load(own) or {}
     except yaml.YAMLError as error:
-        raise InputError(f"the texts are not YAML: {error}") from None
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        why = getattr(error, "problem", None) or error
+        raise InputError(f"{name}{where}: not YAML ({why}): {QUOTE_ADVICE}") from None
     if not isinstance(changes, dict):
         raise InputError("the texts are not a table of names and texts: see `packets texts`")
-    code = str(language or changes.get("language") or "en")
+    named = changes.get("language")
+    if language and named and named != language:
+        raise InputError(
+            f"--language is {language!r}, but {name} are in {named!r} (its line `language:`): "
+            f"leave --language out, or edit the output of `packets texts --language {language}`"
+        )
+    code = str(language or named or "en")
     base = yaml.safe_load(texts_source(code if code in LANGUAGES else "en"))
     try:
         texts = TypeAdapter(RaterTexts).validate_python(_merge_texts(base, changes, ""))
     except ValidationError as error:
-        raise InputError(describe_first_problem(error, "'{}' of the texts")) from None
+        problem = describe_first_problem(error, f"'{{}}' of {name}")
+        raise InputError(f"{problem}; {QUOTE_ADVICE}") from None
     if len(set(texts.choices)) < len(PREFERENCE_VALUES):
         raise InputError("two of the five choices of the texts are the same")
     return texts
@@ -197,6 +215,7 @@ class StudyItem:
     reference: str  # empty in a study without correct descriptions
     texts: dict[str, str]  # by model, in the order of the models
     image: str | int | None = None  # path of an image, or row of a dataset
+    place: str = field(default="", repr=False, compare=False)  # in the file, for messages
 
 
 Purpose = Literal["study", "practice", "attention"]
@@ -237,9 +256,6 @@ class Rater:
     def numbered(self) -> tuple[RaterTask, ...]:
         """Tasks that the page numbers and counts as done: all but those for practice."""
         return tuple(task for task in self.tasks if task.purpose != "practice")
-
-    def count_tasks(self, purpose: Purpose) -> int:
-        return sum(task.purpose == purpose for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def test_practice_and_attention_do_not_count_and_misses_are_flagged(tmp_path: Pa
     results = compute_results(collection, made.key)
     assert results.comparisons[0].items == 4
     first, second = results.raters
-    assert (first.tasks, first.answered) == (2, 2)
+    assert (first.tasks, first.answered) == (4, 4), "as on the rater's page"
     assert "missed 2 of 2 attention tasks" in first.flags
     assert not any("attention" in flag for flag in second.flags)
 
@@ -123,6 +123,9 @@ def test_keys_and_answers_of_version_0_1_are_read(tmp_path: Path) -> None:
 def test_an_item_without_a_right_answer_is_refused() -> None:
     with pytest.raises(InputError, match="attention, row 1: no text in the column 'worse'"):
         read_known_items([{"reference": "A dog.", "better": "A dog."}], "attention")
+    same = {"reference": "A dog.", "better": "A dog.", "worse": " A  dog. "}
+    with pytest.raises(InputError, match="practice, row 1: 'better' and 'worse' are the same"):
+        read_known_items([same], "practice")
 
 
 def test_attention_is_noticed_in_label_studio_too() -> None:

@@ -282,5 +282,5 @@ def test_a_pipe_and_a_number_without_end_are_not_images(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     os.mkfifo(tmp_path / "pipe.jpg")
     for image in ("pipe.jpg", "9" * 5000):
-        with pytest.raises(InputError, match="cannot be found or read"):
-            make.Album([tmp_path]).load_uri(replace(items(1).items[0], image=image))
+        with pytest.raises(InputError, match="1 of 1 images cannot be found or read"):
+            make.Album([tmp_path]).load_uris([replace(items(1).items[0], image=image)])

@@ -143,6 +143,15 @@ def test_a_file_that_does_not_count_says_why(name: str) -> None:
         read_sheets(data, KEY)
 
 
+def test_answers_pasted_into_a_mail_are_read() -> None:
+    data = saved(KEY, FIRST)
+    mail = b"Here it is:\r\n\r\n" + data.replace(b',"answers"', b',\r\n "answers"') + b"\n-- \n{A}"
+    [sheet] = read_sheets(mail, KEY)
+    assert len(sheet.answers) == 3
+    with pytest.raises(InputError, match="If it was pasted, paste it again"):
+        read_sheets(mail.replace(b"rater-01", b"rater-\n01"), KEY)
+
+
 DIGESTS = ["0d101e33", "676070c5"]  # of one rater's answers, and of two raters'
 MARKS_DIGEST = "ea965622"
 JSON = st.recursive(
@@ -362,11 +371,19 @@ def test_an_edited_file_changes_what_it_names_and_nothing_else() -> None:
         ("steps: {coarse: x}", "steps.coarse"),
         ("- x", "not a table"),
         ("a: [", "not YAML"),
+        ("contact: Anna\nconsent: Ask: Anna", "the texts, line 2: not YAML .* into quotes"),
+        ("background: [{question: {Your age: 1}}]", "background.0.question' .* into quotes"),
     ],
 )
 def test_a_fault_in_an_edited_file_is_named(own: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
         read_texts(own)
+
+
+def test_texts_and_flag_in_two_languages_are_refused() -> None:
+    with pytest.raises(InputError, match="--language is 'de', but the texts are in 'en'"):
+        read_texts(texts_source("en"), "de")
+    assert read_texts(texts_source("de"), "de") == shipped_texts("de")
 
 
 def test_a_study_in_another_language_reads_its_answers() -> None:

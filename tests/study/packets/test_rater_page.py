@@ -329,6 +329,42 @@ def test_the_bar_covers_no_choice_on_a_phone(
     assert comment <= browser.run(bottom.format("nav", "top"))
 
 
+def test_a_task_left_open_is_said_and_nobody_is_kept(browser: Browser, tmp_path: Path) -> None:
+    skipped = "document.getElementById('skipped').textContent"
+    opened(browser, COARSE, tmp_path)
+    browser.point("#begin", click=True)
+    choose(browser, "overall", 1)
+    browser.point("#next", click=True)
+    assert browser.run(skipped) == "Task 1 of 2 is not finished. You can come back to it."
+    browser.point("#back", click=True)
+    for axis in AXES:
+        choose(browser, axis, 1)
+    browser.point("#next", click=True)
+    assert browser.run(skipped) == ""
+
+
+def test_a_phone_shows_that_more_texts_are_below(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, COARSE, tmp_path)
+    more = "document.querySelector('.sight').classList.contains('more')"
+    browser.point("#begin", click=True)
+    assert not browser.run(more), "all is in sight"
+    browser.resize(390, 600)
+    assert browser.run(more)
+    browser.run("document.querySelector('.materials').scrollTop = 9999")
+    browser.resize(390, 601)  # waits for the page to notice
+    assert not browser.run(more)
+
+
+def test_dark_screens_print_black_on_white(browser: Browser, tmp_path: Path) -> None:
+    dark = {"name": "prefers-color-scheme", "value": "dark"}
+    opened(browser, COARSE, tmp_path)
+    browser.call("Emulation.setEmulatedMedia", media="print", features=[dark])
+    background = browser.run("getComputedStyle(document.body).backgroundColor")
+    ink = browser.run("getComputedStyle(document.querySelector('h2')).color")
+    browser.call("Emulation.setEmulatedMedia", media="", features=[])
+    assert (background, ink) == ("rgb(255, 255, 255)", "rgb(31, 35, 40)")
+
+
 KNOWN = {
     "reference": "A brown dog.",
     "better": "A brown dog.",

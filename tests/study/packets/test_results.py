@@ -11,7 +11,12 @@ from posh_reward.study.agreement.rater_agreement import count_ratings
 from posh_reward.study.packets import results
 from posh_reward.study.packets.make import Packet
 from posh_reward.study.packets.rater_answers import AnswerCollection, collect_answers, read_sheets
-from posh_reward.study.packets.results_page import results_page, summary_text, verdict_text
+from posh_reward.study.packets.results_page import (
+    alpha_text,
+    results_page,
+    summary_text,
+    verdict_text,
+)
 from posh_reward.study.packets.study_records import PREFERENCE_AXES, PacketKey, StudyItem
 from posh_reward.tables.statistics import Interval
 from tests.page_checks import unfilled
@@ -79,6 +84,11 @@ def test_agreement_does_not_depend_on_which_model_is_named_first() -> None:
     assert other is not None
     assert one.mean == pytest.approx(other.mean)
     assert one.mean > 0.7
+
+
+def test_agreement_on_few_pairs_is_not_stated() -> None:
+    assert alpha_text(Interval(0.5, -1, 1, 5)) == "too few (5 pairs)"
+    assert alpha_text(Interval(0.5, 0.25, 0.75, 6)) == "0.50 [0.25, 0.75]"
 
 
 def test_each_answer_to_a_question_is_a_row() -> None:
@@ -197,17 +207,21 @@ def test_a_verdict_says_for_whom_it_holds(shown: results.StudyResults) -> None:
     axis = comparison.axes[0]
     wide, narrow = Interval(-1.0, -2.0, 0.1, 6), Interval(-1.0, -1.5, -0.5, 6)
     open_ = replace(axis, mean=wide, these_raters=wide)
-    assert verdict_text(open_, comparison).startswith("fewer mistakes: not settled between b and a")
+    assert verdict_text(open_, comparison) == (
+        "fewer mistakes: not settled between b and a; a is ahead by 1.00 [-0.10, 2.00]"
+    )
     these = replace(open_, these_raters=narrow, settled_here=True)
     uncorrected = replace(these, settled_here=False)
     assert verdict_text(uncorrected, comparison).startswith(
         "fewer mistakes: not settled between b and"
     )
     assert verdict_text(these, comparison).startswith(
-        "fewer mistakes: a in the eyes of these 3 raters, -1.00 [-1.50, -0.50]; not settled for"
+        "in the eyes of these 3 raters, a has fewer mistakes, by 1.00 [0.50, 1.50]; not settled for"
     )
     general = replace(these, mean=narrow, settled=True)
-    assert verdict_text(general, comparison) == "fewer mistakes: a (3 raters), -1.00 [-1.50, -0.50]"
+    assert verdict_text(general, comparison) == (
+        "a has fewer mistakes, by 1.00 [0.50, 1.50] (3 raters)"
+    )
     assert "one rater" in verdict_text(these, replace(comparison, raters=1))
 
 

@@ -44,7 +44,12 @@ function materials(...rows) {
       button.addEventListener("click", () => { pane.scrollTop = part.offsetTop - pane.offsetTop; });
       return button;
     }));
-  return make("div", { class: "sight" }, jump, pane);
+  const sight = make("div", { class: "sight" }, jump, pane);
+  const hint = () => sight.classList.toggle("more", pane.scrollTop + pane.clientHeight < pane.scrollHeight - 8);
+  const observer = new ResizeObserver(hint);
+  for (const part of [pane, ...parts]) observer.observe(part);
+  pane.addEventListener("scroll", hint);
+  return sight;
 }
 
 const FORMS = { coarse: [coarseTask, coarseLeft], granular: [granularTask, granularLeft] };
@@ -286,6 +291,7 @@ function show(place, remembers = true) {
   }
   if (at === packet.tasks.length) ending();
   say("");
+  byId("skipped").textContent = "";
   progress();
   scrollTo(0, 0);
   byId(task ? "heading" : at === -1 ? "intro-title" : "end-title").focus({ preventScroll: true });
@@ -305,7 +311,7 @@ function explained(task, answer) {
 function ending() {
   const left = places();
   byId("left").textContent = left.length
-    ? text("some_left", { left: left.length, total })
+    ? text(served ? "some_left_served" : "some_left", { left: left.length, total })
     : text("all_done");
   byId("open").replaceChildren(...left.map((place) => {
     const parts = leftOpen(packet.tasks[place], answers[place]);
@@ -336,7 +342,11 @@ byId("begin").addEventListener("click", () => {
   if (mayBegin()) show(openPlaces()[0] ?? packet.tasks.length);
 });
 byId("back").addEventListener("click", () => show(at - 1));
-byId("next").addEventListener("click", () => show(at + 1));
+byId("next").addEventListener("click", () => {
+  const skipped = isOpen(packet.tasks[at], at) ? text("left_open", { task: titleOf(at) }) : "";
+  show(at + 1);
+  if (packet.tasks[at]) byId("skipped").textContent = skipped;  // the end lists what is open
+});
 byId("help").addEventListener("click", () => show(-1));
 byId("finish").addEventListener("click", () => show(packet.tasks.length));
 byId("save").addEventListener("click", save);
