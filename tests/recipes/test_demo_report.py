@@ -26,7 +26,7 @@ def test_the_card_says_how_to_repeat_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    versions, again, _, table, _, places, time = demo.format_card(
+    versions, again, _, table, _, places, run, time = demo.format_card(
         "a table", tmp_path / "my demo", seed=7, threads=2
     ).split("\n")
     assert versions.startswith(f"posh-reward {installed_version('posh-reward')}, torch ")
@@ -34,4 +34,5 @@ def test_the_card_says_how_to_repeat_the_run(
     assert again.endswith("demo.py --overwrite --seed 7 --threads 2 -o 'my demo'")
     assert table == "a table"
     assert places.startswith("plot: my demo/reward.png, page: my demo/page.html")
+    assert run == "what DAPO on f1 learned to say: my demo/run.html"
     assert time.startswith("done in ")

@@ -99,7 +99,7 @@ def test_a_check_looks_at_splits_and_columns(
     assert f"prompt: {PAPER_PROMPT}" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="no split 'dev': use one of train, val, test"):
         recipe.main([*given, "--dataset_train_split", "dev"])
-    with pytest.raises(ConfigError, match=r"'captions' .it has 'uuid', .*--reference_c"):
+    with pytest.raises(ConfigError, match=r"'captions', but 'uuid', .*--reference_c"):
         recipe.main([*given, "--reference_column", "captions"])
 
 
