@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from pydantic import TypeAdapter
 
-from posh_reward.errors import InputError, MissingDependencyError
+from posh_reward.errors import InputError, MissingDependencyError, cut_middle
 from posh_reward.metrics.metric import package_version, read_reference
 from posh_reward.pages.html import LocalImages, image_uri, render
 from posh_reward.provenance import ORIGIN_COLUMN, Origins
@@ -93,7 +93,8 @@ class Album(LocalImages):
             return f"no name, as the cell is empty ({where})"
         paths = [folder / str(item.image) for folder in self._folders]
         hints = [suggest_file(path, MIN_SIMILARITY) for path in paths]
-        return f"{shorten(item.image)}{next(filter(None, hints), '')} ({where})"
+        name = cut_middle(repr(item.image), MAX_PATH_CHARACTERS)
+        return f"{name}{next(filter(None, hints), '')} ({where})"
 
     def _suggest_dataset(self, items: Sequence[StudyItem]) -> str:
         if any(parse_row_number(item.image) is not None for item in items):
@@ -113,6 +114,7 @@ class StudyItems:
 
 
 MAX_LISTED_PROBLEMS = 3
+MAX_PATH_CHARACTERS = 80  # of a path in a message, which loses its middle
 MIN_NAME_LETTERS = 3  # of a model's name that is looked for in its texts
 PLACE_COLUMN = "\0place"  # no file has a column of this name
 
