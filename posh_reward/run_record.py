@@ -88,7 +88,7 @@ def read_run(folder: Path) -> RunRecord | None:
         values = json.loads(file.read_text(encoding="utf-8"))
         names = {each.name for each in fields(RunRecord)}
         return RunRecord(**{name: value for name, value in values.items() if name in names})
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{file} is damaged ({error}): delete it, and what it said is lost"
         ) from None
@@ -97,9 +97,9 @@ def read_run(folder: Path) -> RunRecord | None:
 def describe_progress(record: RunRecord, step: int) -> str:
     """Describe how far a run is: ``"running, step 40 of 200; started from runs/sft"``.
 
-    The record itself is brought up to date at checkpoints only.
+    ``step`` is the last that is known: the record is brought up to date at checkpoints only.
     """
-    said = f"{record.state}, step {max(step, record.steps)} of {record.steps_asked}"
+    said = f"{record.state}, step {step} of {record.steps_asked}"
     if record.reason:
         said += f" ({record.reason})"
     return f"{said}; started from {record.model}"

@@ -294,7 +294,8 @@ def _add_make(command: argparse.ArgumentParser) -> None:
             "several raters")  # fmt: skip
     drawing("--times", type=int, help="raters for each of these tasks (default: 3, or all)")
     drawing("--limit", type=options.positive, help="use only the first N ids")
-    drawing("--seed", type=int, help="seed of the draw (default: random; it is in the key)")
+    drawing("--seed", type=int, help="seed of the draw (default: random; it is in the key); who "
+            "guesses it can tell which model wrote what")  # fmt: skip
     command.set_defaults(command=make_packet, id=None)
 
 

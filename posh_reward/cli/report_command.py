@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posh_reward.cli import EXIT_OK, options
-from posh_reward.errors import InputError, PoshError
+from posh_reward.errors import InputError, PoshError, on_one_line
 
 if TYPE_CHECKING:
     from posh_reward.pages.report_page import ReportContents
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from posh_reward.tables.tables import Row
 
 MAX_SHOWN_COMPLETIONS = 400
+MAX_DRAWN_ROWS = 20_000  # of the images that a run's record names
 REPORT_HELP = f"""\
 Write one HTML page that needs no network: distributions, the details that are invented and left out
 most often, and each pair's texts with what was not found in the other marked by grade. Score with
@@ -30,7 +31,7 @@ Pillow and an image column of paths (relative to here or to the folder of SCORES
 of --dataset, the page has the images; with Matplotlib, plots of the models.
 
 For the folder of a training run with log_completions, also while it goes on, the page shows what
-the policy learns to say, beside the images of the dataset in run.json, or --dataset.
+the policy learns to say, beside the images of --dataset.
 
 For output of `harmonic score`, `rubric score` and `prove score` it shows each score with its
 reason.
@@ -144,18 +145,24 @@ def _read_record(folder: Path) -> RunRecord | None:
 def _load_images_of_run(
     flags: argparse.Namespace, record: RunRecord | None
 ) -> tuple[DatasetImages | None, list[str]]:
-    """Load the images that a run was trained on, or say why there are none."""
+    """Load the images that a run was trained on, or say why there are none.
+
+    A run may come from someone else: what its record names is loaded only if it is drawn.
+    """
+    from posh_reward.datasets.load_dataset import is_drawn, scene_options
+
     if flags.dataset:
         return options.load_dataset_images(flags), []
     data: Any = None if record is None else record.data
     name, split = (data.get(key) if isinstance(data, dict) else None for key in ("name", "split"))
-    if record is None or not (isinstance(name, str) and name and isinstance(split, str)):
-        return None, ["without images, as no run.json names the dataset: name it (--dataset, "
-                      "--split train)"]  # fmt: skip
-    column = dict(record.settings).get("reference_column", flags.dataset_reference)
-    flags = argparse.Namespace(dataset=name, split=split, dataset_reference=column)
+    if not isinstance(name, str) or not isinstance(split, str):
+        return None, ["without images: name the run's dataset, as in --dataset DATA --split train"]
+    if not is_drawn(name) or scene_options(name).train > MAX_DRAWN_ROWS:
+        flag = f"--dataset {on_one_line(name)} --split {on_one_line(split)}"
+        return None, [f"without images: to show those that the run was trained on, add {flag}"]
+    scenes = argparse.Namespace(dataset=name, split=split, dataset_reference="reference")
     try:
-        return options.load_dataset_images(flags), []
+        return options.load_dataset_images(scenes), []
     except PoshError as error:
         return None, [f"without images: {error}"]
 

@@ -21,7 +21,12 @@ from posh_reward.reward.completion_log import (
     read_packed_elements,
     unpack_scores,
 )
-from posh_reward.tables.completions import Completion, CompletionLog, spread_evenly
+from posh_reward.tables.completions import (
+    Completion,
+    CompletionLog,
+    is_figure,
+    spread_evenly,
+)
 from posh_reward.tables.tables import SCORE_NAMES
 from posh_reward.tables.text_tables import align_columns
 from posh_reward.types import Failure, Scores, score_in_means
@@ -142,9 +147,9 @@ def _count_completion(contents: RunContents, completion: Completion) -> Mapping[
     figures["silent"] = float(row.get("generation_elements") == 0)
     for axis in SCORE_NAMES:
         value = score_in_means(row.get, axis)
-        if value is None:
+        if not is_figure(value):
             figures.pop(axis, None)
-        elif axis in figures:
+        elif value is not None and axis in figures:
             figures[axis] = value
     return figures
 

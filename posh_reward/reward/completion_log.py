@@ -55,14 +55,16 @@ def build_row_columns(columns: Mapping[str, Any], trainer: Any, count: int) -> d
         trainer: TRL's, which knows of training or evaluation and of a text's end; or None.
         count: number of completions.
     """
-    ids = next((columns[name] for name in ID_COLUMNS if name in columns), [None] * count)
+    ids = next((columns[name] for name in ID_COLUMNS if name in columns), ())
+    if len(ids) != count:  # a reward of the user's may be called with anything
+        ids = [None] * count
     state = columns.get("trainer_state")
     model = getattr(trainer, "model", None)
     mode = None
     if model is not None:
         mode = "train" if model.training else "eval"
     return {
-        "id": [None if each is None else str(each) for each in ids],
+        "id": [make_storable(str(each)) if isinstance(each, str | int) else None for each in ids],
         "step": [getattr(state, "global_step", None)] * count,
         "mode": [mode] * count,
         "cut": list(_find_cut(columns.get("completion_ids") or [None] * count, trainer)),
@@ -93,6 +95,11 @@ def keep_training_log(trainer: Any) -> None:
         (folder / f"{name}.parquet").replace(folder / f"{name}{TRAINING_ENDING}")
 
 
+def make_storable(text: str) -> str:
+    """Replace half surrogate pairs, with which the log could not be written."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def wants_details(trainer: Any) -> bool:
     """Return False if a trainer is known to log no completions, so that details would be lost."""
     return bool(getattr(trainer, "log_completions", True))
@@ -106,13 +113,17 @@ def build_detail_columns(
     """Build ``DETAIL_COLUMNS``; a score that failed may lack its reference."""
     texts = [each.reference or known for each, known in zip(scores, references, strict=True)]
     return {
-        "reference": [LongText(each if isinstance(each, str) else "") for each in texts],
-        "mistakes": [LongText(list_unsupported(each, "precision")) for each in scores],
-        "missing": [LongText(list_unsupported(each, "recall")) for each in scores],
-        "contradicted": [LongText(_join_contradicted(each)) for each in scores],
+        "reference": [_make_long(each if isinstance(each, str) else "") for each in texts],
+        "mistakes": [_make_long(list_unsupported(each, "precision")) for each in scores],
+        "missing": [_make_long(list_unsupported(each, "recall")) for each in scores],
+        "contradicted": [_make_long(_join_contradicted(each)) for each in scores],
         "lowered": list(map(_describe_guards, scores, guarded)),
-        "scores": [LongText(pack_scores(each)) for each in scores],
+        "scores": [_make_long(pack_scores(each)) for each in scores],
     }
+
+
+def _make_long(text: str) -> LongText:
+    return LongText(make_storable(text))
 
 
 ELEMENT_FIELDS = tuple(each.name for each in fields(Element))

@@ -23,7 +23,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -32,7 +32,12 @@ from posh_reward.process.locks import LOCK_FILE, keep_folder, whole_file
 from posh_reward.serve.hosts import OwnHosts
 from posh_reward.study.packets.make import make_servable
 from posh_reward.study.packets.progress_page import progress_page
-from posh_reward.study.packets.rater_answers import AnswerSheet, collect_answers, read_sheets
+from posh_reward.study.packets.rater_answers import (
+    AnswerSheet,
+    collect_answers,
+    read_page_sheet,
+    read_sheets,
+)
 from posh_reward.study.packets.study_records import Answer, PacketKey
 
 logger = logging.getLogger(__name__)
@@ -89,6 +94,19 @@ def study_app(
     app.add_middleware(OwnHosts, names=names, remedy=remedy)
     app.router.redirect_slashes = False  # to whatever host a request names
     return app
+
+
+async def _read_body(request: Request) -> bytes | None:
+    """Read a request's body; None if it has more bytes than answers may have, whatever it says."""
+    if int(request.headers.get("content-length", MAX_ANSWER_BYTES + 1)) > MAX_ANSWER_BYTES:
+        return None
+    parts, size = [], 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > MAX_ANSWER_BYTES:
+            return None
+    return b"".join(parts)
 
 
 class StudySite:
@@ -149,11 +167,14 @@ class StudySite:
         again.
         """
         rater = self._find_rater(request)
-        if int(request.headers.get("content-length", MAX_ANSWER_BYTES + 1)) > MAX_ANSWER_BYTES:
-            return PlainTextResponse(f"these are more than {MAX_ANSWER_BYTES:,} bytes", 413)
-        data = await request.body()
         try:
-            [sheet] = await run_in_threadpool(read_sheets, data, self._key)
+            data = await _read_body(request)
+        except ClientDisconnect:
+            return Response(status_code=400)  # to nobody; otherwise it would be logged as a fault
+        if data is None:
+            return PlainTextResponse(f"these are more than {MAX_ANSWER_BYTES:,} bytes", 413)
+        try:
+            sheet = await run_in_threadpool(read_page_sheet, data, self._key)
         except (InputError, ValueError) as error:
             return PlainTextResponse(str(error)[:300], 422)
         if sheet.rater != rater:

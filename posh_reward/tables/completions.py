@@ -8,7 +8,6 @@ files, and an evaluation's texts stand among those of the training, whose own fi
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,7 +88,7 @@ def find_completions(folder: Path) -> CompletionLog:
     files: list[tuple[int, Path]] = []
     if inner.is_dir():
         for path in sorted(inner.iterdir()):
-            if name := FILE_NAME.fullmatch(path.name):
+            if (name := FILE_NAME.fullmatch(path.name)) and path.is_file():
                 files.append((int(name[1]), path))
     if not files:
         raise InputError(
@@ -104,7 +103,7 @@ def find_completions(folder: Path) -> CompletionLog:
 def _read_completion(row: Row, step: int) -> Completion:
     own = {name.removeprefix(PREFIX): row[name] for name in row if name.startswith(PREFIX)}
     finished = own.pop("step", None)  # steps before it was generated
-    if _is_number(finished):
+    if is_figure(finished):
         step = int(finished) + 1
     text = completion_text(row.get("completion"))
     text = text if isinstance(text, str) else ""
@@ -123,8 +122,12 @@ def _read_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+MAX_FIGURE = 1e12  # a damaged log may have more, whose mean would overflow
+
+
+def is_figure(value: object) -> bool:
+    """Return True for a number of which means can be taken."""
+    return isinstance(value, int | float) and -MAX_FIGURE < value < MAX_FIGURE
 
 
 def _read_figures(row: Row, own: Mapping[str, Any], text: str) -> Iterator[tuple[str, float]]:
@@ -135,7 +138,7 @@ def _read_figures(row: Row, own: Mapping[str, Any], text: str) -> Iterator[tuple
         if name not in TRL_COLUMNS and not name.startswith(PREFIX)
     }
     for name, value in {**others, **own}.items():
-        if _is_number(value):
+        if is_figure(value):
             yield name, float(value)
     for name, column in SHARES.items():
         if column in own:

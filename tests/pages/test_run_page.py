@@ -244,7 +244,11 @@ def test_images_are_those_of_the_dataset_that_the_run_names(
     assert f"{run.name}: running, step 9 of 0; started from m" in html
     (run / "run.json").write_text('{"data": 5}')
     assert main(["report", str(run), "-o", str(page)]) == EXIT_OK
-    assert "no run.json names the dataset" in capsys.readouterr().err
+    assert "without images: name the run's dataset" in capsys.readouterr().err
+    # A run of someone else's names what it likes.
+    write_run(run, replace(record, data={"name": "someone/paintings", "split": "train"}))
+    assert main(["report", str(run), "-o", str(page)]) == EXIT_OK
+    assert "add --dataset someone/paintings --split train" in capsys.readouterr().err
 
 
 def test_the_slider_chooses_a_step(chromium: Browser, run: Path, tmp_path: Path) -> None:

@@ -186,6 +186,8 @@ def _read_sheets(file: Path, key: PacketKey) -> list[AnswerSheet]:
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise InputError(f"larger than {MAX_FILE_BYTES:,} bytes")
+        if not file.is_file():  # a pipe would be waited for
+            raise InputError("not a file")
         data = file.read_bytes()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}") from None
@@ -277,16 +279,26 @@ def read_sheets(data: bytes, key: PacketKey) -> list[AnswerSheet]:
     """The answers in a file: of one rater from our page, or of several in Label Studio's export."""
     try:
         content = _read_json(data.decode("utf-8-sig"))
+        if isinstance(content, list):
+            return _exported_sheets(content, key)
+        if isinstance(content, dict) and "packet" in content:
+            return [_page_sheet(content, key)]
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"not a file of answers: not JSON ({error}). If it was pasted, paste it again, from "
             "the first { to the last }, without line breaks inside"
         ) from None
-    if isinstance(content, list):
-        return _exported_sheets(content, key)
-    if isinstance(content, dict) and "packet" in content:
-        return [_page_sheet(content, key)]
     raise InputError("not a file of answers from our page or Label Studio")
+
+
+def read_page_sheet(data: bytes, key: PacketKey) -> AnswerSheet:
+    """The answers in a file of our page alone, which has what an export lacks, such as consent."""
+    if not data.lstrip().startswith(b"{"):
+        raise InputError("not a file of answers from our page")
+    [sheet] = read_sheets(data, key)
+    return sheet
 
 
 def _read_json(text: str) -> Any:
@@ -333,6 +345,8 @@ def _page_sheet(content: Row, key: PacketKey) -> AnswerSheet:
     signed = {name: value for name, value in content.items() if name != "check"}
     if file.check != compute_checksum(signed, rater.token):
         raise InputError("changed since the page saved it, or damaged: ask the rater to save again")
+    if key.texts.consent and not (file.about is not None and file.about.agreed):
+        raise InputError("the rater has not agreed to what the page asks raters to agree to")
     answers = {answer.task: answer for answer in file.answers}
     if len(answers) < len(file.answers):
         raise InputError("it answers a task twice")

@@ -25,6 +25,7 @@ from posh_reward.study.packets.study_records import (
     Marking,
     PacketKey,
     Preference,
+    Rater,
     RaterTexts,
     unmarked_share,
 )
@@ -171,7 +172,7 @@ def report_raters(
         sheet = sheets.get(name, AnswerSheet(name, (), ()))
         answers = sheet.answers
         seconds = [answer.seconds for answer in answers if answer.seconds is not None]
-        flags = [*_flag_consent(sheet, key), *_flag_attention(sheet), *_flag_pace(answers, key)]
+        flags = [*_flag_attention(sheet, rater), *_flag_pace(answers, key)]
         if len(answers) >= MIN_TASKS_FOR_MONOTONY:
             monotony = _flag_monotony(answers, key.texts)
             flags += monotony if shows_answers else [MONOTONY_FLAG] * bool(monotony)
@@ -189,18 +190,20 @@ def report_raters(
     return tuple(reports)
 
 
-def _flag_consent(sheet: AnswerSheet, key: PacketKey) -> list[str]:
-    if key.texts.consent and sheet.about is not None and not sheet.about.agreed:
-        return ["has not agreed to what the page asks raters to agree to"]
-    return []
+def _flag_attention(sheet: AnswerSheet, rater: Rater) -> list[str]:
+    """Attention tasks in which the rater did not find the better text better overall.
 
-
-def _flag_attention(sheet: AnswerSheet) -> list[str]:
-    """Attention tasks in which the rater did not find the better text better overall."""
+    Those that are left open when all others are answered are flagged, too.
+    """
     missed = sum(answer.towards(BETTER)["overall"] <= 0 for answer in sheet.attention)
-    if not missed:
-        return []
-    return [f"missed {missed} of {len(sheet.attention)} attention tasks"]
+    asked = sum(task.purpose == "attention" for task in rater.numbered)
+    flags = []
+    if missed:
+        flags.append(f"missed {missed} of {len(sheet.attention)} attention tasks")
+    is_open = len(sheet.attention) < asked
+    if is_open and len(sheet.answers) == len(rater.numbered) - asked:
+        flags.append(f"left {asked - len(sheet.attention)} of {asked} attention tasks open")
+    return flags
 
 
 def _read_background(sheet: AnswerSheet, key: PacketKey) -> dict[str, str]:

@@ -137,7 +137,8 @@ def read_texts(own: str, language: str | None = None, name: str = "the texts") -
 
     try:
         changes = yaml.safe_load(own) or {}
-    except yaml.YAMLError as error:
+        own.encode("utf-8")
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also a date that is none
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         why = getattr(error, "problem", None) or error

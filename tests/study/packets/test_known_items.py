@@ -14,6 +14,7 @@ from posh_reward.study.packets.make import Packet, make_packet, read_key, read_k
 from posh_reward.study.packets.rater_answers import (
     AnswerCollection,
     collect_answers,
+    read_page_sheet,
     read_sheets,
     sign_answers,
 )
@@ -94,14 +95,40 @@ def test_what_raters_say_of_themselves_is_read() -> None:
     job = BackgroundQuestion("Your job?")
     made = known_packet(consent="We store your answers.", background=(job,))
     rows = known_answers(made.key, "rater-01", prefers_better)
-    for agreed, flags in ((True, ()), (False, ("has not agreed",))):
-        about = {"agreed": agreed, "background": ["curator"]}
-        signed = content(made.key, "rater-01", rows) | {"about": about}
-        data = sign_answers(signed, made.key.raters["rater-01"].token)
-        [sheet] = read_sheets(data, made.key)
-        report, _ = report_raters(AnswerCollection((sheet,), (), ()), made.key)
-        assert report.background == {"Your job?": "curator"}
-        assert [flag[:14] for flag in report.flags] == list(flags)
+    token = made.key.raters["rater-01"].token
+    about = {"agreed": True, "background": ["curator"]}
+    signed = content(made.key, "rater-01", rows) | {"about": about}
+    [sheet] = read_sheets(sign_answers(signed, token), made.key)
+    report, _ = report_raters(AnswerCollection((sheet,), (), ()), made.key)
+    assert (report.background, report.flags) == ({"Your job?": "curator"}, ())
+    for without in ({**about, "agreed": False}, None):
+        data = sign_answers({**signed, "about": without}, token)
+        with pytest.raises(InputError, match="has not agreed"):
+            read_sheets(data, made.key)
+    # An export of Label Studio has no consent, and a link takes none.
+    with pytest.raises(InputError, match="not a file of answers from our page"):
+        read_page_sheet(b"[]", made.key)
+
+
+def test_attention_tasks_that_are_left_open_are_flagged() -> None:
+    made = known_packet()
+    rows = known_answers(made.key, "rater-01", prefers_better)
+    attention = {
+        task.id for task in made.key.raters["rater-01"].tasks if task.purpose == "attention"
+    }
+    rest = [row for row in rows if row["task"] not in attention]
+    data = sign_answers(content(made.key, "rater-01", rest), made.key.raters["rater-01"].token)
+    [sheet] = read_sheets(data, made.key)
+    report, _ = report_raters(AnswerCollection((sheet,), (), ()), made.key)
+    assert report.flags == ("left 2 of 2 attention tasks open",)
+
+
+def test_a_file_that_is_nested_too_deeply_spoils_no_other() -> None:
+    made = known_packet()
+    for depth in range(300, 1200, 3):
+        deep = f'{{"packet": "{made.key.packet}", "x": {"[" * depth}{"]" * depth}}}'
+        with pytest.raises(InputError):
+            read_sheets(deep.encode(), made.key)
 
 
 def test_keys_and_answers_of_version_0_1_are_read(tmp_path: Path) -> None:
