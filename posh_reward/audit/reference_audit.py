@@ -137,7 +137,7 @@ class Audit:
         return dict(Counter(chain.from_iterable(each.problems for each in self.references)))
 
     def figures(self) -> dict[str, Any]:
-        """What the lines say, for JSON; rows are numbered from 1."""
+        """The lines as plain data; rows are numbered from 1."""
         problems = [
             {"row": each.row + 1, "text": each.text, "problems": each.problems}
             for each in self.flagged

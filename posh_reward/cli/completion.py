@@ -8,7 +8,7 @@ from posh_reward.errors import MissingDependencyError, install_command
 
 FILE_NAMES = ("FILE", "INPUT", "OUT", "HTML", "SCORES", "PATH", "GENERATIONS", "KEY", "ANSWERS")
 FOLDER_NAMES = ("DIR", "PACKET")
-"""What the help calls values that are files, and folders."""
+"""Names in the help of values that are files, and folders."""
 
 
 def write_completion(parser: argparse.ArgumentParser, shell: str) -> str:

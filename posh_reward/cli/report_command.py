@@ -31,7 +31,7 @@ Pillow and an image column of paths (relative to here or to the folder of SCORES
 of --dataset, the page has the images; with Matplotlib, plots of the models.
 
 For the folder of a training run with log_completions, also while it goes on, the page shows what
-the policy learns to say, beside the images of --dataset.
+the policy learns to say; with --dataset, next to its images.
 
 For output of `harmonic score`, `rubric score` and `prove score` it shows each score with its
 reason.
@@ -87,10 +87,10 @@ def stdout_is_terminal() -> bool:
 
 
 class Report(NamedTuple):
-    """What the command writes."""
+    """A page, its figures for ``--json``, and lines for the terminal."""
 
     page: str
-    figures: dict[str, Any]
+    figures: dict[str, Any]  # empty without ``--json``
     lines: list[str]  # for the terminal, when all is written
 
 
@@ -129,7 +129,8 @@ def _report_run(flags: argparse.Namespace) -> Report:
     if record is not None:
         about = f"{about}: {describe_progress(record, contents.steps[-1])}"
     lines = [describe_run(contents), *why]
-    return Report(run_page(contents, flags.title, about), run_figures(contents), lines)
+    figures = run_figures(contents) if flags.json else {}
+    return Report(run_page(contents, flags.title, about), figures, lines)
 
 
 def _read_record(folder: Path) -> RunRecord | None:
@@ -154,7 +155,9 @@ def _load_images_of_run(
     if flags.dataset:
         return options.load_dataset_images(flags), []
     data: Any = None if record is None else record.data
-    name, split = (data.get(key) if isinstance(data, dict) else None for key in ("name", "split"))
+    if not isinstance(data, dict):
+        data = {}
+    name, split = data.get("name"), data.get("split")
     if not isinstance(name, str) or not isinstance(split, str):
         return None, ["without images: name the run's dataset, as in --dataset DATA --split train"]
     if not is_drawn(name) or scene_options(name).train > MAX_DRAWN_ROWS:
@@ -240,7 +243,8 @@ def _report_posh(flags: argparse.Namespace, contents: ReportContents) -> Report:
         ranked = sort_best_first(contents.score_totals.average_by_model())
         lines += [format_leaderboard(ranked), "", format_gains(contents.gains(baseline), baseline)]
     lines += [*contents.score_totals.partial_means(), *contents.score_totals.doubtful()]
-    return Report(page, report_figures(contents, baseline), lines)
+    figures = report_figures(contents, baseline) if flags.json else {}
+    return Report(page, figures, lines)
 
 
 def _draw_plots(tally: ScoreTotals, folder: str | None) -> list[tuple[str, bytes]]:

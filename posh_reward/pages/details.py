@@ -1,4 +1,4 @@
-"""Which details are said, invented, contradicted and left out, and how often.
+"""Counts of the details that are said, invented, contradicted and left out.
 
 A detail is the text of elements of one kind: the attribute "red", whatever is red. It is counted in
 groups of texts: those of a model, or those of a period of a run's steps.
@@ -19,6 +19,8 @@ MAX_LISTED_DETAILS = 30  # of a kind, in each text, for each reason to list them
 COMPARED_SHARE = 0.25  # of the periods, at the beginning and at the end
 STATED, UNSUPPORTED, CONTRADICTED = range(3)
 """Places of the counts of a detail in a group."""
+GroupCounts = Mapping[int, Sequence[int]]
+"""Counts of a detail by group; groups without it are missing."""
 
 
 class GradedDetail(NamedTuple):
@@ -52,7 +54,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How often a detail is stated per 100 texts, and its unsupported share, at both ends."""
+    """Rate of a detail per 100 texts, and its unsupported share, at both ends of a run."""
 
     detail: Detail
     first_stated: float
@@ -105,17 +107,18 @@ class DetailCounts:
 
         With ``moving``, those follow that are said ever more often, and ever less often.
         """
+        known: dict[tuple[Direction, Kind], dict[str, GroupCounts]] = {
+            place: {} for place in product(DIRECTIONS, KINDS)
+        }
+        for (direction, kind, text), groups in self._counts.items():
+            known[direction, kind][text] = groups
+        every = range(self.groups)
         chosen: list[Detail] = []
-        for direction, kind in product(DIRECTIONS, KINDS):
-            known = {
-                text: groups
-                for (side, of_kind, text), groups in self._counts.items()
-                if (side, of_kind) == (direction, kind)
-            }
-            totals = {text: _total(groups, UNSUPPORTED) for text, groups in known.items()}
+        for (direction, kind), found in known.items():
+            totals = {text: _total(groups, UNSUPPORTED, every) for text, groups in found.items()}
             texts = _take_largest({text: count for text, count in totals.items() if count}, most)
             if moving and direction == "precision":
-                change = {text: self._measure_change(groups) for text, groups in known.items()}
+                change = {text: self._measure_change(groups) for text, groups in found.items()}
                 texts |= _take_largest(change, most) | _take_smallest(change, most)
             chosen += [self._make_detail(direction, kind, text) for text in texts]
         return chosen
@@ -126,17 +129,14 @@ class DetailCounts:
         stated, unsupported, contradicted = zip(*counts, strict=True)
         return Detail(direction, kind, text, stated, unsupported, contradicted)
 
-    def _measure_change(self, groups: Mapping[int, Sequence[int]]) -> float:
+    def _measure_change(self, groups: GroupCounts) -> float:
         """Change of the times per 100 texts that a detail is stated."""
         first, last = self._find_ends()
         return self._rate(groups, last) - self._rate(groups, first)
 
-    def _rate(self, groups: Mapping[int, Sequence[int]], part: Sequence[int]) -> float:
-        stated = sum(groups[group][STATED] for group in part if group in groups)
-        return 100 * stated / max(self._count_texts(part), 1)
-
-    def _count_texts(self, part: Iterable[int]) -> int:
-        return sum(self.texts[group] for group in part)
+    def _rate(self, groups: GroupCounts, part: range) -> float:
+        texts = sum(self.texts[group] for group in part)
+        return 100 * _total(groups, STATED, part) / max(texts, 1)
 
     def _find_ends(self) -> tuple[range, range]:
         width = self.compared_groups
@@ -148,18 +148,18 @@ class DetailCounts:
         Of 8 periods with 100 texts each, two are compared: 50 times in the first two are 25 per 100
         texts, and if 10 of these are unsupported, the share is 0.2.
         """
-        found: list[tuple[float, float | None]] = []
+        groups = self._counts[detail.direction, detail.kind, detail.text]
+        rates: list[float] = []
+        shares: list[float | None] = []
         for part in self._find_ends():
-            stated = sum(detail.stated[group] for group in part)
-            unsupported = sum(detail.unsupported[group] for group in part)
-            share = unsupported / stated if stated else None
-            found.append((100 * stated / max(self._count_texts(part), 1), share))
-        (first_stated, first_share), (last_stated, last_share) = found
-        return Trend(detail, first_stated, last_stated, first_share, last_share)
+            rates.append(self._rate(groups, part))
+            stated = _total(groups, STATED, part)
+            shares.append(_total(groups, UNSUPPORTED, part) / stated if stated else None)
+        return Trend(detail, *rates, *shares)
 
 
-def _total(groups: Mapping[int, Sequence[int]], place: int) -> int:
-    return sum(counts[place] for counts in groups.values())
+def _total(groups: GroupCounts, place: int, part: range) -> int:
+    return sum(counts[place] for group, counts in groups.items() if group in part)
 
 
 def _take_largest(values: Mapping[str, float], most: int) -> dict[str, None]:

@@ -51,7 +51,7 @@ FIGURE_MEANINGS = {
 
 @dataclass(slots=True)
 class RunContents:
-    """What a page says of a run, collected step by step."""
+    """Contents of a run's page, collected step by step."""
 
     shown: ReportContents
     steps: list[int] = field(default_factory=list)
@@ -92,12 +92,16 @@ def read_run(
     count = len(log.files)
     to_show = spread_evenly(range(count), min(MAX_SHOWN_STEPS, most_shown))
     each_shows = most_shown // len(to_show)
-    period = -1  # of equally many files
-    for place, completions in enumerate(steps if steps is not None else log.read()):
+    periods = min(MAX_PERIODS, count)
+    last_period = -1
+    if steps is None:
+        steps = log.read()
+    for place, completions in enumerate(steps):
         if not completions:
             continue
-        if place * MAX_PERIODS // max(count, MAX_PERIODS) != period:
-            period = place * MAX_PERIODS // max(count, MAX_PERIODS)
+        period = place * periods // count
+        if period != last_period:
+            last_period = period
             contents.periods.append((completions[0].step, completions[0].step))
         _add_completions(contents, completions)
         if to_show[0] <= place:
@@ -149,7 +153,7 @@ def _count_completion(contents: RunContents, completion: Completion) -> Mapping[
         value = score_in_means(row.get, axis)
         if not is_figure(value):
             figures.pop(axis, None)
-        elif value is not None and axis in figures:
+        elif axis in figures:
             figures[axis] = value
     return figures
 

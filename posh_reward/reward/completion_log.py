@@ -1,4 +1,4 @@
-"""What a trainer logs of each completion: where it comes from, and what was found in it.
+"""Columns that a trainer logs of each completion: its origin, and what was found in it.
 
 TRL gathers these columns from all ranks (``log_extra``). With ``log_completions`` it writes them to
 ``OUTPUT_DIR/completions/*.parquet``, which ``posh-reward report OUTPUT_DIR`` reads, sends them to

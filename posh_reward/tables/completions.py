@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from posh_reward.errors import InputError
 from posh_reward.reward.completion_log import COMPLETIONS_FOLDER, TRAINING_ENDING
@@ -125,7 +125,7 @@ def _read_text(value: object) -> str:
 MAX_FIGURE = 1e12  # a damaged log may have more, whose mean would overflow
 
 
-def is_figure(value: object) -> bool:
+def is_figure(value: object) -> TypeGuard[float]:
     """Return True for a number of which means can be taken."""
     return isinstance(value, int | float) and -MAX_FIGURE < value < MAX_FIGURE
 

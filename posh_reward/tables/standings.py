@@ -249,7 +249,7 @@ class ScoreTotals:
         return "\n".join([first, *lines])
 
     def figures(self) -> dict[str, Any]:
-        """What the summary says, for JSON: each model's means, and rows without a good score."""
+        """The summary as plain data: each model's means, and rows without a good score."""
         return {
             "rows": self.rows,
             "models": [asdict(each) for each in self.average_by_model()],

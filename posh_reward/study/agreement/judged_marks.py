@@ -21,7 +21,7 @@ Marked = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """What people and POSH marked on one side: in the generation, or in the reference."""
+    """Marks of people and of POSH on one side: in the generation, or in the reference."""
 
     axis: str
     raters: int

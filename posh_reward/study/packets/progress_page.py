@@ -1,4 +1,4 @@
-"""How far raters are, for the organiser of a study: no answer is shown, and no model is named."""
+"""Raters' progress, for the organiser of a study: no answer is shown, and no model is named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posh_reward.study.packets.study_records import PacketKey
 
 @dataclass(frozen=True, slots=True)
 class RaterProgress:
-    """How far one rater is."""
+    """One rater's progress."""
 
     rater: str
     answered: int

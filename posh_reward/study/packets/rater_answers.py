@@ -99,7 +99,7 @@ MAX_LISTED_TASKS = 5  # unfinished ones, in a reason
 
 @dataclass(frozen=True, slots=True)
 class RaterAbout:
-    """What a rater said before the first task."""
+    """A rater's consent and answers before the first task."""
 
     agreed: bool = False  # to the study's text
     background: tuple[str, ...] = ()  # an answer to each question, empty without one
